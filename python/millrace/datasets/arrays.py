@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
@@ -62,7 +63,9 @@ class Arrays(StackDataset):
             raise ValueError(f"fields have different numbers of rows: {lengths}; a sample has a row of each")
         super().__init__(**arrays)
         self._samples: RowSamples | None = None
-        self._gathers: bool | None = None
+        with contextlib.suppress(NotLowered):  # dtypes that torch has not, say
+            rows = [table_rows(array) for array in arrays.values()]
+            self._samples = RowSamples(stacked("Arrays", rows, dict, tuple(arrays)))
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])[0]
@@ -70,14 +73,6 @@ class Arrays(StackDataset):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         length = len(self)
         numbers = [checked_index(index, length) for index in indices]
-        if self._gathers is None:
-            tables = self.datasets.values()
-            try:
-                rows = stacked("Arrays", [table_rows(table) for table in tables], dict, tuple(self.datasets))
-                self._samples = RowSamples(rows)
-            except NotLowered:  # dtypes that torch has not, say
-                self._samples = None
-            self._gathers = self._samples is not None
         if self._samples is not None:
             return self._samples[numbers]
         return [{name: array[number] for name, array in self.datasets.items()} for number in numbers]
@@ -142,7 +137,7 @@ def _npz(path: str, member: str, may_be_only: bool) -> np.ndarray:
         if info.compress_type == zipfile.ZIP_STORED:
             return _stored(path, info)
         with archive.open(info) as opened:
-            shape, _, dtype = _header(opened)
+            shape, _, dtype = npy_header(opened)
             # before so much memory is asked for
             if math.prod(shape) * dtype.itemsize + opened.tell() != info.file_size:
                 raise ValueError(f"{shape} of {dtype} are not the {info.file_size} bytes of {info.filename}")
@@ -150,7 +145,7 @@ def _npz(path: str, member: str, may_be_only: bool) -> np.ndarray:
             return np.lib.format.read_array(opened, allow_pickle=False)
 
 
-def _header(opened: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+def npy_header(opened: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     """(shape, in Fortran's order, dtype) by a .npy header, behind which the file stands then."""
     version = np.lib.format.read_magic(opened)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -165,5 +160,5 @@ def _stored(path: str, info: zipfile.ZipInfo) -> np.ndarray:
         opened.seek(info.header_offset)
         lengths = struct.unpack("<HH", opened.read(_LOCAL_HEADER)[26:30])
         opened.seek(info.header_offset + _LOCAL_HEADER + sum(lengths))
-        shape, fortran, dtype = _header(opened)
+        shape, fortran, dtype = npy_header(opened)
         return map_regular(path, dtype, opened.tell(), shape, "F" if fortran else "C")

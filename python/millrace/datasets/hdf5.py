@@ -89,7 +89,7 @@ class HDF5(ArrayRows):
             all(
                 isinstance(source, NativeDataset)
                 and source.offset is not None
-                and not source.swapped
+                and source.swap_bytes == 1
                 and cut.is_whole(source)
                 and not cut.dropped
                 for file in self._files

@@ -19,7 +19,7 @@ from ..._common.per_process import PerProcess
 from ..._common.regular_files import FileVersion
 from ..._core import ChunkedArray, open_local_file
 from ...errors import corrupt_data, damage_named
-from .sources import ArraySource, Fields, Range, box_shape, named_fields, plain_dtype, slices
+from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,6 @@ class HDF5File:
     path: str
     version: FileVersion
 
-    @classmethod
-    def now(cls, path: str) -> HDF5File:
-        return cls(path, FileVersion.now(path))
-
     def check(self) -> None:
         """CorruptDataError when the file was changed, FileNotFoundError when it is gone."""
         if not self.version.is_of(FileVersion.now(self.path)):
@@ -43,14 +39,8 @@ class HDF5File:
             )
 
 
-@dataclass
-class Chunks:
-    """Where the chunks of a dataset lie: int64 [chunks] each, `left_out` uint32; see _core.ChunkedArray."""
-
-    cells: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
-    left_out: np.ndarray
+# where the chunks of a dataset lie: cells, offsets, sizes, left out; see _core.ChunkedArray
+Chunks = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass
@@ -71,40 +61,21 @@ class NativeDataset(ArraySource):
 
     def __post_init__(self) -> None:
         form = self.shape, self.chunk, self.dtype.itemsize, self.swap_bytes, self.filters, self.fill
-        self._array = PerProcess(_open_natively, self.file, self.name, form, self.chunks)
+        self._array = PerProcess(_open_natively, self.file, self.name, *form, *self.chunks)
 
     @property
     def reader(self) -> str:
         return "native"
 
-    @property
-    def swapped(self) -> bool:
-        return self.swap_bytes > 1
-
     def read(self, box: Sequence[Range]) -> np.ndarray:
         self.file.check()
-        out = np.empty(box_shape(box), self.dtype)
+        out = np.empty([count for _, count, _ in box], self.dtype)
         self._array().read(box, out)
         return out
 
 
-def _open_natively(file: HDF5File, name: str, form: tuple[Any, ...], chunks: Chunks) -> ChunkedArray:
-    shape, chunk, element_bytes, swap_bytes, filters, fill = form
-    source = open_local_file(file.path)
-    return ChunkedArray(
-        source,
-        name,
-        shape,
-        chunk,
-        element_bytes,
-        swap_bytes,
-        filters,
-        fill,
-        chunks.cells,
-        chunks.offsets,
-        chunks.sizes,
-        chunks.left_out,
-    )
+def _open_natively(file: HDF5File, name: str, *form: Any) -> ChunkedArray:
+    return ChunkedArray(open_local_file(file.path), name, *form)
 
 
 # -- through h5py
@@ -180,17 +151,19 @@ def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
     is no dataset with rows.
     """
     h5py = optional("h5py", "HDF5 files are read by", "h5py")
-    state = HDF5File.now(path)
+    state = HDF5File(path, FileVersion.now(path))
     named = None if fields is None else named_fields(fields)
     with _opened(h5py, path) as file:
-        names = _all_datasets(h5py, file) if named is None else named
-        if not names:
+        if named is None:  # all with rows, but for coordinates of axes, which are as long as their axis
+            listed = _listed(h5py, file)
+            named = {name: name for name in listed if file[name].shape and not file[name].is_scale}
+        if not named:
             raise ValueError(
                 f"{path} holds no dataset with rows; what is in it:"
                 f" {', '.join(_listed(h5py, file)) or 'nothing'}; what links lead to is read when"
                 " fields= names it"
             )
-        return {name: _source(h5py, state, file, at) for name, at in names.items()}
+        return {name: _source(h5py, state, file, at) for name, at in named.items()}
 
 
 @contextmanager
@@ -209,11 +182,6 @@ def _listed(h5py: Any, file: Any) -> list[str]:
     found: list[str] = []
     file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
     return found
-
-
-def _all_datasets(h5py: Any, file: Any) -> dict[str, str]:
-    """All with rows, but for coordinates of axes (dimension scales), which are as long as their axis."""
-    return {name: name for name in _listed(h5py, file) if file[name].shape and not file[name].is_scale}
 
 
 def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
@@ -240,7 +208,8 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
         )
     named = state
     if dataset.file.filename != file.filename:  # behind an external link, maybe of a group above it
-        state = HDF5File.now(os.path.abspath(dataset.file.filename))
+        outside = os.path.abspath(dataset.file.filename)
+        state = HDF5File(outside, FileVersion.now(outside))
     element, inner = dataset.dtype.subdtype or (dataset.dtype, ())
     dtype, dims = plain_dtype(element), (*_dims(dataset), *(None,) * len(inner))
     layout = dataset.id.get_create_plist().get_layout()
@@ -269,11 +238,10 @@ def _dims(dataset: Any) -> tuple[str | None, ...]:
     """Labels of the axes, or the names of the scales that are attached to them, as netCDF-4 has it."""
     if dataset.is_scale and dataset.ndim == 1:
         return (dataset.name.rsplit("/", 1)[-1],)
-    names: list[str | None] = []
-    for axis in dataset.dims:
-        scale = axis[0].name.rsplit("/", 1)[-1] if len(axis) else None
-        names.append(axis.label or scale or None)
-    return tuple(names)
+    return tuple(
+        axis.label or (axis[0].name.rsplit("/", 1)[-1] if len(axis) else None) or None
+        for axis in dataset.dims
+    )
 
 
 def _keeps_from_native(h5py: Any, dataset: Any, layout: int, dtype: np.dtype | None) -> str | None:
@@ -334,7 +302,7 @@ def _chunk_places(dataset: Any) -> Chunks:
     corners = np.array([place.chunk_offset for place in found], np.int64).reshape(len(found), dataset.ndim)
     grid = [-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks)]
     steps = np.array([math.prod(grid[axis + 1 :]) for axis in range(dataset.ndim)], np.int64)
-    return Chunks(
+    return (
         (corners // np.array(dataset.chunks)) @ steps,
         np.array([place.byte_offset for place in found], np.int64),
         np.array([place.size for place in found], np.int64),
@@ -352,7 +320,6 @@ def _blocks(shape: tuple[int, ...], element_bytes: int, offset: int | None) -> t
     if offset is None or row_bytes == 0:
         starts = starts[:0]
     sizes = np.minimum(shape[0] - starts, rows) * row_bytes
-    places = Chunks(
-        starts // rows, (offset or 0) + starts * row_bytes, sizes, np.zeros(len(starts), np.uint32)
-    )
+    left_out = np.zeros(len(starts), np.uint32)
+    places = starts // rows, (offset or 0) + starts * row_bytes, sizes, left_out
     return (rows, *(max(size, 1) for size in shape[1:])), places

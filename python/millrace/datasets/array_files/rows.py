@@ -106,12 +106,9 @@ class ArrayRows(ChunkedDataset):
     def _field(self, number: int, name: str) -> Field:
         source, cut = self._files[0].sources[number], self._files[0].cuts[number]
         if source.dtype is None:
-            return Field(name, None, None)
-        return Field(name, source.dtype.name, (*self._window_shape, *cut.row_shape))
-
-    @property
-    def _window_shape(self) -> tuple[int, ...]:
-        return () if self.window is None else (self.window,)
+            return Field(name)
+        shape = cut.row_shape if self.window is None else (self.window, *cut.row_shape)
+        return Field(name, source.dtype.name, shape)
 
     # -- chunks
     # --------------------------------------------------------------------------------------------------------
@@ -180,9 +177,7 @@ class ArrayRows(ChunkedDataset):
 
     def _column(self, source: ArraySource, cut: Cut, first: int, rows: int, samples: int) -> Any:
         array = source.read(((cut.first + first, rows, 1), *cut.others)).reshape(rows, *cut.row_shape)
-        if source.dtype is None:
-            return _Values(python_values(array))
-        return self._windows(array, samples)
+        return _Values(python_values(array)) if source.dtype is None else self._windows(array, samples)
 
     def _windows(self, array: np.ndarray, samples: int) -> np.ndarray:
         """Rows [rows, ...] as samples: themselves, or overlapping windows [samples, window, ...] of the same

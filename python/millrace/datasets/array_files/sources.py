@@ -67,10 +67,6 @@ def named_fields(fields: str | Sequence[str] | Mapping[str, str]) -> dict[str, s
     return {name: name for name in names}
 
 
-def box_shape(box: Sequence[Range]) -> tuple[int, ...]:
-    return tuple(count for _, count, _ in box)
-
-
 def slices(box: Sequence[Range]) -> tuple[slice, ...]:
     """The box as numpy, h5py and zarr want it."""
     return tuple(
@@ -225,7 +221,7 @@ class LazyArray(ArraySource):
 
     @property
     def reader(self) -> str:
-        return f"{_package(self.array)}, in the threads that read"
+        return f"{package_of(self.array)}, in the threads that read"
 
     def get(self, box: Sequence[Range]) -> Any:
         part = self.array[slices(box)]
@@ -235,7 +231,7 @@ class LazyArray(ArraySource):
         return data.compute(scheduler="synchronous") if hasattr(data, "compute") else part
 
 
-def _package(given: Any) -> str:
+def package_of(given: Any) -> str:
     return type(given).__module__.partition(".")[0]
 
 
@@ -243,7 +239,7 @@ def is_lazy(given: Any) -> bool:
     """Whether lazy_sources() takes it: xarray's Dataset or DataArray, a dask array, or a dict of these."""
     if isinstance(given, Mapping):
         return bool(given) and all(map(is_lazy, given.values()))
-    return _package(given) in ("xarray", "dask") and (_package(given) == "xarray" or hasattr(given, "dask"))
+    return package_of(given) == "xarray" or (package_of(given) == "dask" and hasattr(given, "dask"))
 
 
 def lazy_sources(given: Any, fields: Fields) -> dict[str, ArraySource]:
@@ -251,7 +247,7 @@ def lazy_sources(given: Any, fields: Fields) -> dict[str, ArraySource]:
     names it has not.
     """
     kind = type(given).__name__
-    if isinstance(given, Mapping) and _package(given) != "xarray":
+    if isinstance(given, Mapping) and package_of(given) != "xarray":
         variables, usual = dict(given), list(given)
     elif kind == "Dataset":
         variables, usual = (
@@ -261,7 +257,7 @@ def lazy_sources(given: Any, fields: Fields) -> dict[str, ArraySource]:
     else:
         name = str(getattr(given, "name", None) or "array") if kind == "DataArray" else "array"
         variables, usual = {name: given}, [name]
-    where = str(getattr(given, "encoding", {}).get("source") or f"{_package(given)} {kind}")
+    where = str(getattr(given, "encoding", {}).get("source") or f"{package_of(given)} {kind}")
     whole = {name: name for name in usual if variables[name].ndim}
     named = whole if fields is None else named_fields(fields)
     for path in named.values():
@@ -276,13 +272,13 @@ def _source(array: Any, name: str, where: str) -> LazyArray:
     chunks, rows = getattr(array, "chunks", None), None
     if chunks:
         rows = max(chunks[0])
-    elif _package(array) == "xarray":
+    elif package_of(array) == "xarray":
         preferred = array.encoding.get("preferred_chunks") or {}
         rows = (
             preferred.get(array.dims[0])
             or (array.encoding.get("chunksizes") or array.encoding.get("chunks") or (None,))[0]
         )
-    dims = tuple(str(dim) for dim in array.dims) if _package(array) == "xarray" else (None,) * array.ndim
+    dims = tuple(str(dim) for dim in array.dims) if package_of(array) == "xarray" else (None,) * array.ndim
     variable = getattr(array, "variable", array)
     return LazyArray(where, name, tuple(array.shape), plain_dtype(array.dtype), dims, rows, variable)
 

@@ -24,7 +24,7 @@ from ..._core import cpu_budget
 from ...errors import UnavailableError, corrupt_data
 from ...stores.clients import ObstoreClient, client_for
 from ...stores.settings import OBJECT_STORES, locate, shown
-from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slices
+from .sources import ArraySource, Fields, Range, named_fields, package_of, plain_dtype, slices
 
 _forked_from_tensorstore = False
 
@@ -127,20 +127,11 @@ class RemoteStore:
 _METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zarray", ".zattrs")
 
 
-def import_zarr() -> Any:
+def read_metadata(given: Any, fields: Fields, store_options: Mapping[str, Any]) -> dict[str, ArraySource]:
+    """{field: source}. An array by itself is a field of the last part of its path, or "array"."""
     zarr = optional("zarr", "Zarr is read by", "'zarr>=3' tensorstore")
     if int(zarr.__version__.partition(".")[0]) < 3:
         raise UnavailableError(f"zarr {zarr.__version__} is too old: pip install 'zarr>=3' tensorstore")
-    return zarr
-
-
-def is_zarr_object(given: Any) -> bool:
-    return type(given).__module__.partition(".")[0] == "zarr"
-
-
-def read_metadata(given: Any, fields: Fields, store_options: Mapping[str, Any]) -> dict[str, ArraySource]:
-    """{field: source}. An array by itself is a field of the last part of its path, or "array"."""
-    zarr = import_zarr()
     opened, store, where = _opened(zarr, given, store_options)
     if isinstance(opened, zarr.Array):
         return _of_one_array(opened, store, where, fields)
@@ -162,9 +153,9 @@ def read_metadata(given: Any, fields: Fields, store_options: Mapping[str, Any]) 
 
 def _opened(zarr: Any, given: Any, options: Mapping[str, Any]) -> tuple[Any, Any, str]:
     """(group or array, what opens its store in another process, what messages call it)"""
-    if is_zarr_object(given) and isinstance(given, (zarr.Array, zarr.Group)):
+    if isinstance(given, (zarr.Array, zarr.Group)):
         return given, given.store, str(given.store_path)
-    if is_zarr_object(given):  # a store
+    if package_of(given) == "zarr":  # a store
         return _open(zarr, given, "", str(given)), given, str(given)
     url = os.fspath(given)
     location = locate(url)

@@ -5,7 +5,15 @@ whole (row groups of Parquet, chunks of Zarr and HDF5), behind a cache that know
 """
 
 from .chunk_cache import ChunkCache
-from .chunked import ChunkedDataset, Field
+from .chunked import ChunkedDataset, Field, sample_values
 from .dataset import BatchDataset, BatchMaker, MakerOptions
 
-__all__ = ["BatchDataset", "BatchMaker", "ChunkCache", "ChunkedDataset", "Field", "MakerOptions"]
+__all__ = [
+    "BatchDataset",
+    "BatchMaker",
+    "ChunkCache",
+    "ChunkedDataset",
+    "Field",
+    "MakerOptions",
+    "sample_values",
+]

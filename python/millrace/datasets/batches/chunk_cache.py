@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import threading
 import time
@@ -148,10 +149,8 @@ class ChunkCache:
                 return False
             heapq.heappop(self._to_read)
             self._begin(chunk, cost)
-        try:
+        with contextlib.suppress(Exception):  # whoever needs the chunk will meet it
             self._fill(chunk, use)
-        except Exception:  # whoever needs the chunk will meet it
-            return True
         return True
 
     def _cost(self, chunk: int) -> int:
@@ -198,12 +197,6 @@ class ChunkCache:
             self._changed.notify_all()
         return data, size
 
-    def _wanted_again(self, chunk: int) -> None:
-        """The chunk is absent now, and its next use may be read for ahead."""
-        uses = self._uses.get(chunk)
-        if uses:
-            heapq.heappush(self._to_read, (uses[0], chunk))
-
     def _next_use(self, chunk: int) -> int:
         uses = self._uses.get(chunk)
         return uses[0] if uses else _NEVER
@@ -215,7 +208,8 @@ class ChunkCache:
             if last is None or (self._next_use(last) <= use and self._next_use(last) != _NEVER):
                 return self._held == 0  # one that is larger than the whole budget
             self._held -= self._present.pop(last)[1]
-            self._wanted_again(last)
+            if last in self._uses:  # and may be read for them ahead
+                heapq.heappush(self._to_read, (self._next_use(last), last))
         return True
 
     @property

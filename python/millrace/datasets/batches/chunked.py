@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,7 +216,7 @@ class _ChunkMaker(BatchMaker):
         self._values = [i for i, field in enumerate(dataset.fields) if not field.is_array]
         self._read = _Reader(dataset, self._arrays)
         self._cache = ChunkCache(
-            self._read, dataset.chunk_bytes, budget, lambda chunk: _size_of(chunk.columns)
+            self._read, dataset.chunk_bytes, budget, lambda chunk: sum(map(_memory_of, chunk.columns))
         )
         rows = [(dataset.fields[i].shape or (), str(dataset.fields[i].dtype)) for i in self._arrays]
         self._memory = _core.BatchMemory(rows, options.slots, options.memory)
@@ -234,30 +235,20 @@ class _ChunkMaker(BatchMaker):
         tensors = self._memory.empty(ticket.count)
         lists: list[list[Any]] = [[None] * ticket.count for _ in self._values]
         held: list[_Chunk] = []
-        first = 0
-        bytes_in_hand, seconds = 0, 0.0
+        first, bytes_in_hand = 0, 0
         last = len(ticket.chunks) - 1
-        for share, (chunk, size) in enumerate(self._chunks_of(ticket)):
+        chunks: Iterable[tuple[_Chunk, int]] = self._cache.get_all(
+            ticket.chunks, [(ticket.number,)] * len(ticket.chunks)
+        ) or (self._cache.get(number, (ticket.number,)) for number in ticket.chunks)
+        for share, (chunk, size) in enumerate(chunks):  # one after the other where some have to be read
             held.append(chunk)
             bytes_in_hand += size
             if bytes_in_hand >= self._in_hand or share == last:
-                started = time.perf_counter()
-                self._copy(held, ticket, first, tensors, lists)
-                seconds += time.perf_counter() - started
+                with self._collating():
+                    self._copy(held, ticket, first, tensors, lists)
                 held, first, bytes_in_hand = [], share + 1, 0
-        started = time.perf_counter()
-        batch = self._put_together(tensors, lists)
-        self._add_seconds(seconds + time.perf_counter() - started)
-        return batch
-
-    def _chunks_of(self, ticket: _Ticket) -> Iterable[tuple[_Chunk, int]]:
-        """The chunks and their bytes, one after the other where some have to be read."""
-        there = self._cache.get_all(ticket.chunks, [(ticket.number,)] * len(ticket.chunks))
-        return (
-            (self._cache.get(number, (ticket.number,)) for number in ticket.chunks)
-            if there is None
-            else there
-        )
+        with self._collating():
+            return self._put_together(tensors, lists)
 
     def make_several(self, tickets: Sequence[_Ticket]) -> list[Any]:
         uses: dict[int, list[int]] = {}
@@ -275,21 +266,22 @@ class _ChunkMaker(BatchMaker):
         if found is None:
             found = [self._cache.get(number, uses[number]) for number in numbers]
         tables = {number: chunk.table for number, (chunk, _) in zip(numbers, found)}
-        started = time.perf_counter()
-        made = [self._memory.empty(ticket.count) for ticket in tickets]
-        _core.copy_rows(
-            [
-                (ticket.shares, 0, [tables[number] for number in ticket.chunks], tensors)
-                for ticket, tensors in zip(tickets, made)
-            ]
-        )
-        batches = [self._put_together(tensors, []) for tensors in made]
-        self._add_seconds(time.perf_counter() - started)
-        return batches
+        with self._collating():
+            made = [self._memory.empty(ticket.count) for ticket in tickets]
+            _core.copy_rows(
+                [
+                    (ticket.shares, 0, [tables[number] for number in ticket.chunks], tensors)
+                    for ticket, tensors in zip(tickets, made)
+                ]
+            )
+            return [self._put_together(tensors, []) for tensors in made]
 
-    def _add_seconds(self, seconds: float) -> None:
+    @contextmanager
+    def _collating(self) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
         with self._lock:
-            self._collate_seconds += seconds
+            self._collate_seconds += time.perf_counter() - started
 
     def _copy(
         self,
@@ -334,7 +326,7 @@ class _ChunkMaker(BatchMaker):
             for values, field, column in zip(
                 columns, fields, self._cache.get(chunk, (ticket.number,))[0].columns
             ):
-                _put(values, _single(column, field, rows) if field.is_array else column.take(rows), places)
+                _put(values, sample_values(column, field, rows), places)
         return [self._dataset.laid_out(row, tuple) for row in zip(*columns)]
 
     def read_ahead(self) -> bool:
@@ -350,8 +342,10 @@ class _ChunkMaker(BatchMaker):
         return {"read": self._cache.read_seconds, "collate": self._collate_seconds}
 
 
-def _single(column: np.ndarray, field: Field, rows: np.ndarray) -> list[Any]:
-    """What single samples hold: numpy scalars, or tensors of their own."""
+def sample_values(column: Any, field: Field, rows: np.ndarray) -> list[Any]:
+    """What single samples hold of these rows: numpy scalars, tensors of their own, or Python's values."""
+    if not field.is_array:
+        return column.take(rows)
     chosen = column[rows]
     return list(chosen) if not field.shape else list(torch.from_numpy(chosen).unbind(0))
 
@@ -359,10 +353,6 @@ def _single(column: np.ndarray, field: Field, rows: np.ndarray) -> list[Any]:
 def _put(values: list[Any], found: list[Any], places: np.ndarray) -> None:
     for place, value in zip(places.tolist(), found):
         values[place] = value
-
-
-def _size_of(columns: Sequence[Any]) -> int:
-    return sum(map(_memory_of, columns))
 
 
 def _memory_of(column: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,25 +123,10 @@ class BatchDataset(Dataset):
         """int64 (n,), counted from the beginning. IndexError for an index that is not there, TypeError for
         what is no integer.
         """
-        if _core.are_indices(indices, len(self)):
-            return indices
-        try:
-            array = np.asarray(indices)
-            if array.dtype.kind not in "iu" or array.ndim != 1:
-                array = np.array([operator.index(index) for index in indices], dtype=np.int64)
-        except OverflowError:
-            raise IndexError(
-                f"an index of more than 64 bits is out of range: there are {len(self)} samples"
-            ) from None
-        array = array.astype(np.int64, copy=False)
         length = len(self)
-        below = array < 0
-        if below.any():
-            array = np.where(below, array + length, array)
-        outside = (array < 0) | (array >= length)
-        if outside.any():
-            wrong = int(array[outside][0])
-            raise IndexError(
-                f"index {wrong if wrong >= 0 else wrong - length} is out of range for {length} samples"
-            )
-        return array
+        if _core.are_indices(indices, length):
+            return indices
+        array = np.asarray(indices)
+        if _core.are_indices(array, length):
+            return array
+        return np.array([checked_index(index, length) for index in indices], dtype=np.int64)

@@ -2,70 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Union
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
 
 from millrace import _core
 from millrace._common.per_process import PerProcess
-from millrace.errors import CorruptDataError
 
 from ..._common.torch_private import default_collate
 from ...collate import Pad
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from ..kept import FirstVersions
-from ..webdataset.open_shards import StoreOptions, check_url
-from ..webdataset.urls import expand_urls
-from .fields import FIRST_BYTES, FIRST_LINES, PLAIN, WHOLE_LINE, Column, columns_of, infer
+from ..webdataset.open_shards import StoreOptions, checked_urls
+from .fields import (
+    FIRST_BYTES,
+    FIRST_LINES,
+    PLAIN,
+    WHOLE_LINE,
+    Column,
+    Fields,
+    given_columns,
+    infer,
+    laid_out,
+)
 from .files import OpenFiles, Options, Progress
-from .reading import LineError, bad_line, object_of, values_of
+from .reading import LineError, object_of, values_of
 
 
-class TextMaker(BatchMaker):
-    """Of a Lines: lists of str. Any number of threads make batches at once; what they share is the dataset's
-    open files.
+class LineMaker(BatchMaker):
+    """Lists of lines. Any number of threads make batches at once; what they share is the dataset's open
+    files.
     """
 
-    def __init__(self, dataset: Lines) -> None:
+    def __init__(self, dataset: LineDataset) -> None:
         self._dataset = dataset
 
     def expect(self, indices: np.ndarray) -> np.ndarray:
         self._dataset.files.lines.will_read(indices)
         return indices
 
-    def make(self, indices: np.ndarray) -> list[str]:
+    def make(self, indices: np.ndarray) -> Any:
         return self._dataset._samples(indices)
 
 
-class LineMaker(BatchMaker):
-    """Of a JSONL: numbers are written into the batch's tensors natively. Threads as above."""
+class ObjectMaker(LineMaker):
+    """Of a JSONL: numbers are written into the batch's tensors natively."""
 
     def __init__(self, dataset: JSONL, options: MakerOptions) -> None:
-        self._dataset, self._collate = dataset, options.collate
+        super().__init__(dataset)
+        self._objects, self._collate = dataset, options.collate
         self._memory = _core.BatchMemory(dataset.number_fields, options.slots, options.memory)
         self._before = dataset.reader.seconds()
 
-    def expect(self, indices: np.ndarray) -> np.ndarray:
-        self._dataset.files.lines.will_read(indices)
-        return indices
-
     def make(self, indices: np.ndarray) -> Any:
-        dataset = self._dataset
         if self._collate is not None:
-            return self._collate(dataset._samples(indices))
-        columns = [
-            _collated(made) for made in dataset.read_columns(indices, self._memory.empty(len(indices)))
-        ]
-        return (
-            columns[0]
-            if dataset.is_whole
-            else {column.name: made for column, made in zip(dataset.columns, columns)}
-        )
+            return self._collate(super().make(indices))
+        columns = self._objects.read_columns(indices, self._memory.empty(len(indices)))
+        return laid_out(self._objects.columns, list(map(_collated, columns)))
 
     def seconds(self) -> dict[str, float]:
-        return {name: spent - self._before[name] for name, spent in self._dataset.reader.seconds().items()}
+        return {name: spent - self._before[name] for name, spent in self._objects.reader.seconds().items()}
 
 
 def _collated(made: Any) -> Any:
@@ -75,7 +73,7 @@ def _collated(made: Any) -> Any:
     return default_collate(made)
 
 
-Fields = Union[None, str, Mapping[str, Any]]
+_GUESSED = "; the first lines said otherwise: name the fields yourself, fields={...}"
 
 
 class LineDataset(BatchDataset):
@@ -83,9 +81,7 @@ class LineDataset(BatchDataset):
 
     def __init__(self, paths: str | Iterable[str], options: Options) -> None:
         super().__init__()
-        self.urls = tuple(expand_urls(paths))
-        for url in self.urls:
-            check_url(url)
+        self.urls = checked_urls(paths)
         if options.max_line_bytes < 1:
             raise ValueError(f"max_line_bytes={options.max_line_bytes} should be at least 1")
         self._options = options
@@ -114,11 +110,6 @@ class LineDataset(BatchDataset):
         OSError where that cannot be.
         """
         self.files.save_indexes()
-
-    def bad_line(self, index: int, reason: object) -> CorruptDataError:
-        """The error for a line, which names its file, line and byte."""
-        url, number, offset, more = self.files.place(int(index))
-        return bad_line(url, number, offset, f"{reason}{more}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}  # another process opens the files itself
@@ -204,7 +195,7 @@ class JSONL(LineDataset):
             try:
                 lines.append(object_of(content))
             except LineError as error:
-                raise self.bad_line(index, error) from None
+                raise files.bad_line(index, error) from None
             read += len(content or b"")
             if read > FIRST_BYTES:
                 break
@@ -231,7 +222,8 @@ class JSONL(LineDataset):
             try:
                 values = values_of(self.columns, content)
             except LineError as error:
-                raise self.bad_line(indices[row], self._with_remedy(error)) from None
+                guessed = self._inferred and "field" in str(error)
+                raise self.files.bad_line(indices[row], f"{error}{_GUESSED if guessed else ''}") from None
             for column, value in zip(columns, values):
                 column[row] = (
                     torch.as_tensor(value, dtype=column.dtype) if isinstance(column, torch.Tensor) else value
@@ -242,14 +234,6 @@ class JSONL(LineDataset):
     def number_fields(self) -> list[tuple[tuple[int, ...], str]]:
         """(shape, dtype) of each field of numbers."""
         return [(column.shape, column.dtype) for column in self.columns if column.kind == "number"]
-
-    def _with_remedy(self, error: LineError) -> str:
-        guessed = self._inferred and "field" in str(error)
-        return (
-            f"{error}; the first lines said otherwise: name the fields yourself, fields={{...}}"
-            if guessed
-            else str(error)
-        )
 
     @property
     def is_whole(self) -> bool:
@@ -267,7 +251,7 @@ class JSONL(LineDataset):
         return type(collate_fn) is Pad
 
     def batch_maker(self, options: MakerOptions) -> LineMaker:
-        return LineMaker(self, options)
+        return ObjectMaker(self, options)
 
 
 class Lines(LineDataset):
@@ -306,27 +290,16 @@ class Lines(LineDataset):
             content = self.files.content(int(indices[row]))
             try:
                 if content is None:
-                    raise self.bad_line(indices[row], "it is longer than max_line_bytes")
+                    raise self.files.bad_line(indices[row], "it is longer than max_line_bytes")
                 texts[row] = content.decode("utf-8", self._errors)
             except UnicodeDecodeError as error:
-                raise self.bad_line(
+                raise self.files.bad_line(
                     indices[row], f"{error}; errors='replace' reads it all the same"
                 ) from None
         return texts  # type: ignore[return-value]  # None nowhere any more
 
-    def batch_maker(self, options: MakerOptions) -> TextMaker:
-        return TextMaker(self)
-
-
-def given_columns(fields: Fields) -> tuple[Column, ...] | None:
-    """`fields` as users give it; None where they are to be found out."""
-    if fields is None:
-        return None
-    if isinstance(fields, str):
-        if fields != "objects":
-            raise ValueError(f"fields={fields!r}: give a dict of names and types, None or 'objects'")
-        return WHOLE_LINE
-    return columns_of(fields)
+    def batch_maker(self, options: MakerOptions) -> LineMaker:
+        return LineMaker(self)
 
 
 def _values(column: Column, made: Any) -> list[Any]:

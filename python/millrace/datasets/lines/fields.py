@@ -9,7 +9,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ PLAIN = {
     "int64": int,
     "float64": float,
 }  # what default_collate() makes tensors of these types from
-_NAMES = {bool: "bool", int: "int64", float: "float64"}
 
 
 class Missing(enum.Enum):
@@ -86,11 +85,25 @@ class Column:
 WHOLE_LINE = (Column("", (), "object"),)
 
 
-def columns_of(fields: Mapping[str, Any]) -> tuple[Column, ...]:
-    """`fields` checked; ValueError or TypeError says which of them means nothing."""
+Fields = Union[None, str, Mapping[str, Any]]
+
+
+def given_columns(fields: Fields) -> tuple[Column, ...] | None:
+    """`fields` as users give it, checked; None where they are to be found out. ValueError or TypeError says
+    which of them means nothing.
+    """
+    if fields is None or fields == "objects":
+        return None if fields is None else WHOLE_LINE
     if not isinstance(fields, Mapping) or not fields:
         raise ValueError(f"fields should be a dict from names to types, None or 'objects', but is {fields!r}")
     return tuple(_column(name, field) for name, field in fields.items())
+
+
+def laid_out(columns: Sequence[Column], values: Sequence[Any]) -> Any:
+    """One value for each column as a sample has them, or as a batch has."""
+    if columns == WHOLE_LINE:
+        return values[0]
+    return {column.name: value for column, value in zip(columns, values)}
 
 
 def _column(name: Any, given: Any) -> Column:
@@ -135,17 +148,11 @@ def _type_of(name: str, wanted: Any) -> tuple[str, str, tuple[int, ...]]:
 
 def _dtype_named(name: str, wanted: Any) -> str:
     try:
-        known = _NAMES.get(wanted)
+        known = (
+            str(wanted).removeprefix("torch.") if isinstance(wanted, torch.dtype) else np.dtype(wanted).name
+        )
     except TypeError:
-        known = None
-    if known is None:
-        if isinstance(wanted, torch.dtype):
-            known = str(wanted).removeprefix("torch.")
-        else:
-            try:
-                known = np.dtype(wanted).name
-            except TypeError:
-                known = repr(wanted)
+        known = repr(wanted)
     if known not in DTYPES:
         raise ValueError(
             f"field {name!r}: {known} is no type of a field; take str, json, {', '.join(DTYPES)}, or (dtype,"

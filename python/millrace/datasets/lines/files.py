@@ -21,8 +21,10 @@ import numpy as np
 from millrace import _core
 
 from ..._common.regular_files import FileVersion
+from ...errors import CorruptDataError
 from ..kept import FirstVersions, Version, changed, kept_index, kept_path
 from ..webdataset.open_shards import StoreOptions, is_local, local_path, remote_object
+from .reading import bad_line
 
 Progress = Union[None, bool, Callable[[str, int, int], None]]
 
@@ -83,16 +85,17 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def place(self, line: int) -> tuple[str, str, int, str]:
-        """(file, which of its lines, its byte, what else is known), for messages."""
-        file, begin, _ = self.lines.place(line)
-        number = f"line {self._number(file, begin)}"
-        if begin > _COUNTED:
+    def bad_line(self, line: int, reason: object) -> CorruptDataError:
+        """The error for a line, which names its file, line and byte."""
+        file, begin, _ = self.lines.place(int(line))
+        if begin <= _COUNTED:
+            number = f"line {self.lines.lines_before(file, begin) + 1}"
+        else:
             number = f"sample {line - (int(self.ends[file - 1]) if file else 0)} of the file"
         more = (
             "" if self._is_same(file) else "; the file was changed after it was opened: open the dataset anew"
         )
-        return self.urls[file], number, begin, more
+        return bad_line(self.urls[file], number, begin, f"{reason}{more}")
 
     def save_indexes(self) -> None:
         """Beside each local file."""
@@ -110,9 +113,6 @@ class OpenFiles:
         content = self.sources[file].read_at(begin, end - begin)
         text, newline, _ = content.partition(b"\n")  # blank lines may follow
         return text.removesuffix(b"\r") if newline else text
-
-    def _number(self, file: int, begin: int) -> int:
-        return self.lines.lines_before(file, begin) + 1 if begin <= _COUNTED else 0
 
     def _is_same(self, file: int) -> bool:
         """False when a local file is another one now; one that was deleted is whole as long as it is open."""

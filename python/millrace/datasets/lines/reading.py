@@ -68,41 +68,31 @@ def bad_line(name: str, place: str, offset: int, reason: object) -> CorruptDataE
 
 
 def _value(column: Column, line: Any) -> Any:
-    value = line
-    for depth, key in enumerate(column.path):
+    value, lacking = line, "null"
+    for depth, key in enumerate(column.path, 1):
         value = value.get(key, _MISSING) if isinstance(value, dict) else _MISSING
         if value is _MISSING:
-            if column.default is not RAISE:
-                return plain(column, column.default)
-            if isinstance(line, dict):
-                raise LineError(
-                    f"field {column.name!r} is missing: there is no {'.'.join(column.path[: depth + 1])!r};"
-                    f" {_REMEDY}"
-                )
-            raise LineError(f"field {column.name!r} is missing: the line is {_shown(line)}, no object")
-    if column.kind == "object":
-        return value
-    if value is None:
+            lacking = f"missing: there is no {'.'.join(column.path[:depth])!r}"
+            break
+    if value is _MISSING or (value is None and column.kind != "object"):
         if column.default is not RAISE:
             return plain(column, column.default)
-        raise LineError(f"field {column.name!r} is null; {_REMEDY}")
-    if column.kind == "text":
-        if not isinstance(value, str):
-            raise _wrong(column, value)
+        if not isinstance(line, dict):
+            raise LineError(f"field {column.name!r} is missing: the line is {_shown(line)}, no object")
+        raise LineError(
+            f"field {column.name!r} is {lacking}; JSONField(type, default=...) says what is in its place"
+        )
+    kind: Any = {"text": str, "list": list}.get(column.kind, object)
+    if not isinstance(value, kind):
+        raise _wrong(column, value)
+    if column.kind in ("text", "object"):
         return value
-    if column.kind == "list":
-        if not isinstance(value, list):
-            raise _wrong(column, value)
-        flat: list[Any] = []
-        for element in value:
-            _flatten(column, element, column.shape, flat)
-        return _tensor(column, flat, (len(value), *column.shape))
-    flat = []
-    _flatten(column, value, column.shape, flat)
-    return plain(column, _tensor(column, flat, column.shape))
-
-
-_REMEDY = "JSONField(type, default=...) says what is in its place"
+    shape = (len(value), *column.shape) if column.kind == "list" else column.shape
+    flat: list[Any] = []
+    _flatten(column, value, shape, flat)
+    with np.errstate(over="ignore"):  # as C's conversion to float has it
+        made = torch.from_numpy(np.array(flat, dtype=column.dtype).reshape(shape))
+    return plain(column, made)
 
 
 def plain(column: Column, value: Any) -> Any:
@@ -134,11 +124,6 @@ def _flatten(column: Column, value: Any, shape: tuple[int, ...], into: list[Any]
     if not good:
         raise _wrong(column, value)
     into.append(value)
-
-
-def _tensor(column: Column, flat: list[Any], shape: tuple[int, ...]) -> torch.Tensor:
-    with np.errstate(over="ignore"):  # as C's conversion to float has it
-        return torch.from_numpy(np.array(flat, dtype=column.dtype).reshape(shape))
 
 
 def _wrong(column: Column, value: Any) -> LineError:

@@ -5,25 +5,22 @@ place.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from millrace import _core
 
-from ..webdataset.chain import Chain, seed_of
+from ..webdataset.chain import seed_of
 from ..webdataset.flow import Context, Flow
 from ..webdataset.handlers import Handler, reraise_exception
-from ..webdataset.open_shards import StoreOptions, check_url, open_shard
-from ..webdataset.shards import ShardFlow, Shards
+from ..webdataset.open_shards import StoreOptions, checked_urls, open_shard
+from ..webdataset.shards import ShardChain, ShardFlow, Shards
 from ..webdataset.split import Splitter, check_splitters
-from ..webdataset.urls import expand_urls
-from .dataset import Fields, given_columns
-from .fields import FIRST_LINES, WHOLE_LINE, Column, infer
+from .fields import FIRST_LINES, WHOLE_LINE, Column, Fields, given_columns, infer, laid_out
 from .reading import LineError, bad_line, values_of
 
 
-class JSONLStream(Chain):
+class JSONLStream(ShardChain):
     """Files with one JSON object a line, from first to last: an IterableDataset of dicts, as JSONL's samples.
 
     Plain files and those packed by gzip or zstd (told by their first bytes), here or in stores. A file is
@@ -48,6 +45,8 @@ class JSONLStream(Chain):
     CorruptDataError for a bad line or a damaged file, with file, line and byte (of the unpacked file).
     """
 
+    kind = "files of lines"
+
     def __init__(
         self,
         paths: str | Iterable[str],
@@ -71,8 +70,8 @@ class JSONLStream(Chain):
             raise ValueError(f"max_line_bytes={max_line_bytes} should be at least 1")
         self._columns = given_columns(fields)
         self._max_line_bytes = max_line_bytes
-        self._shards = Shards(
-            tuple(expand_urls(paths)),
+        self.shards = Shards(
+            checked_urls(paths),
             bool(shuffle_files),
             nodesplitter=nodesplitter,
             workersplitter=workersplitter,
@@ -80,13 +79,6 @@ class JSONLStream(Chain):
             empty_check=empty_check,
             stores=StoreOptions(cache_dir, cache_size, memory, store_options),
         )
-        for url in self._shards.urls:
-            check_url(url)
-
-    @property
-    def urls(self) -> tuple[str, ...]:
-        """All files."""
-        return self._shards.urls
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -94,53 +86,32 @@ class JSONLStream(Chain):
         file.
         """
         if self._columns is None:
-            source = open_shard(self.urls[0], self._shards.stores)
+            source = open_shard(self.urls[0], self.shards.stores)
             self._columns = infer(
                 list(islice(line_reader(source, WHOLE_LINE, self.urls[0], self._max_line_bytes), FIRST_LINES))
             )
         return self._columns
 
-    @property
-    def _shuffles(self) -> bool:
-        return self._shards.shuffled or super()._shuffles
-
     def _source(self, context: Context, own: Any) -> Flow:
-        return LineFlow(self._shards, context, own, LineFormat(self.columns, self._max_line_bytes))
-
-    def _facts(self) -> list[str]:
-        order = "shuffled" if self._shards.shuffled else "in order"
-        return [f"{len(self.urls)} files of lines {order}, seed {self.seed}"]
-
-    def __repr__(self) -> str:
-        return (
-            f"JSONLStream({len(self.urls)} files,"
-            f" seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
-        )
-
-
-@dataclass(frozen=True)
-class LineFormat:
-    """How lines become samples."""
-
-    columns: tuple[Column, ...]
-    max_line_bytes: int
+        return LineFlow(self.shards, context, own, self.columns, self._max_line_bytes)
 
 
 class LineFlow(ShardFlow):
     """The lines of one reader. Bad ones are counted in its place, too."""
 
-    def __init__(self, shards: Shards, context: Context, own: Any, lines: LineFormat) -> None:
+    def __init__(
+        self, shards: Shards, context: Context, own: Any, columns: tuple[Column, ...], max_line_bytes: int
+    ) -> None:
         super().__init__(shards, context, own)
-        self._lines = lines
+        self._columns, self._max_line_bytes = columns, max_line_bytes
 
     def _reader(self, source: Any) -> Any:
         if isinstance(source, Exception):
             raise source
         name = source if isinstance(source, str) else source.name
-        lines = self._lines
         offset = (self._offset - self._shard) % self._stride
         return line_reader(
-            source, lines.columns, name, lines.max_line_bytes, self._sample, self._stride, offset
+            source, self._columns, name, self._max_line_bytes, self._sample, self._stride, offset
         )
 
     def _own(self, sample: Any) -> Any:
@@ -160,20 +131,17 @@ def line_reader(
     offset: int = 0,
 ) -> _core.JsonLineReader:
     """The samples of a file from line `start` on; None for lines that are not number `offset` of `stride`."""
-    whole = columns == WHOLE_LINE
 
     def read_again(content: bytes | None, number: int, at: int) -> Any:
         try:
-            values = values_of(columns, content)
+            return laid_out(columns, values_of(columns, content))
         except LineError as error:
             raise bad_line(name, f"line {number + 1}", at, error) from None
-        return values[0] if whole else {column.name: value for column, value in zip(columns, values)}
 
-    names = None if whole else [column.name for column in columns]
     return _core.JsonLineReader(
         source,
         [column.native for column in columns],
-        names,
+        None if columns == WHOLE_LINE else [column.name for column in columns],
         read_again,
         start=start,
         stride=stride,

@@ -127,7 +127,12 @@ def integers(tokens: Any, name: str) -> np.ndarray:
     """
     if isinstance(tokens, torch.Tensor):
         tokens = tokens.numpy(force=True)
-    array = tokens if isinstance(tokens, np.ndarray) else _from_list(tokens, name)
+    try:
+        array = np.asanyarray(tokens)  # a memmap stays one
+    except ValueError:
+        raise ValueError(
+            f"{name} is a {type(tokens).__name__} of sequences; tokens should be integers in one dimension"
+        ) from None
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
         raise ValueError(
             f"{name} is {array.dtype} of {array.ndim} dimensions; tokens should be integers in one dimension"
@@ -135,15 +140,6 @@ def integers(tokens: Any, name: str) -> np.ndarray:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-
-def _from_list(tokens: Any, name: str) -> np.ndarray:
-    try:
-        return np.asarray(tokens)
-    except ValueError:
-        raise ValueError(
-            f"{name} is a {type(tokens).__name__} of sequences; tokens should be integers in one dimension"
-        ) from None
 
 
 def _array(tokens: Any, offsets: Any, number: int) -> TokenArray:

@@ -45,13 +45,12 @@ class Encoder:
         return self._encode(self)(texts)
 
     def _prepared(self) -> Callable[[Sequence[str]], list[list[int]]]:
-        return self._one_by_one if self.backend is None else self._in_batches()
-
-    def _in_batches(self) -> Callable[[Sequence[str]], list[list[int]]]:
+        backend = self.backend
+        if backend is None:
+            return self._one_by_one
         # Loaders encode in threads or processes of their own; threads of the tokenizer's besides would get in
         # their way, and it warns, and stops using them, when a process with such threads forks.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        backend = self.backend
         copy = type(backend).from_str(backend.to_str())
         copy.no_padding()
         copy.no_truncation()

@@ -118,14 +118,13 @@ class PackLayout:
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
         """(name, dtype) of each tensor of a sample."""
-        chosen = [("input_ids", "int64")]
-        if self.targets is not None:
-            chosen.append(("labels", "int64"))
-        if self.position_ids:
-            chosen.append(("position_ids", "int64"))
-        if self.document_ids:
-            chosen.append(("document_ids", "int32"))
-        return tuple(chosen)
+        known = (
+            ("input_ids", "int64", True),
+            ("labels", "int64", self.targets is not None),
+            ("position_ids", "int64", self.position_ids),
+            ("document_ids", "int32", self.document_ids),
+        )
+        return tuple((name, dtype) for name, dtype, is_wanted in known if is_wanted)
 
     def counted(self, lengths: np.ndarray) -> np.ndarray:
         """What documents of these lengths take in packs: int64 [documents]. Empty ones have no separator."""

@@ -120,7 +120,9 @@ class PackedStream(IterableDataset):
             raise StateError(
                 "this is no state of a PackedStream of this version; give what its state_dict() returned"
             )
-        if different := [name for name, value in facts.items() if _of(state.get("facts"), name) != value]:
+        saved = state.get("facts")
+        saved = saved if isinstance(saved, Mapping) else {}
+        if different := [name for name, value in facts.items() if saved.get(name) != value]:
             raise StateError(
                 f"the state is of a PackedStream with another {', '.join(different)}; build it with the same"
                 " arguments"
@@ -133,10 +135,6 @@ class PackedStream(IterableDataset):
         put_back(self.source, fields.any("source"))
         self._epoch = state["epoch"]
         self._pending, self._run = dict(state), None
-
-
-def _of(facts: Any, name: str) -> Any:
-    return facts.get(name) if isinstance(facts, Mapping) else None
 
 
 def _facts(stream: PackedStream) -> dict[str, Any]:

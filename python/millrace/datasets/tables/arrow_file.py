@@ -37,10 +37,6 @@ class Batches:
     rows: list[int]
     dictionaries: list[int]
 
-    def needed(self, number: int) -> list[int]:
-        """The batches that have to be read for one, itself the last."""
-        return [*(before for before in self.dictionaries if before < number), number]
-
 
 def _batches_of(source: Any) -> Batches:
     """`source`: a pyarrow.NativeFile. Of mapped ones hardly more than the metadata is touched."""
@@ -133,8 +129,9 @@ class ArrowFile(TableFiles):
         pa, batches = arrow(), self._batches[chunk.file]
         self._files.check(chunk.file)
         source, schema = self._files.source(chunk.file), self._schema_of(chunk.file)
-        needed = [batches.ranges[number] for number in batches.needed(chunk.number)]
-        parts = [source.read_at(begin, end - begin) for begin, end in needed]
+        needed = [*(before for before in batches.dictionaries if before < chunk.number), chunk.number]
+        ranges = [batches.ranges[number] for number in needed]
+        parts = [source.read_at(begin, end - begin) for begin, end in ranges]
         try:
             if not batches.dictionaries and list(columns) == schema.names:
                 batch = pa.ipc.read_record_batch(pa.py_buffer(parts[0]), schema)

@@ -12,7 +12,7 @@ import numpy as np
 
 from millrace import _core
 
-from .arrow_package import arrow_dataset, compute, parquet
+from .arrow_package import compute, parquet
 
 Progress = Union[bool, Callable[[int, int], None]]
 
@@ -28,12 +28,6 @@ def as_expression(filters: Any) -> Any | None:
             f"filters={filters!r} should be an expression of pyarrow.compute, as field('age') > 30, or a list"
             f" of (column, operator, value), or a list of such lists, of which one has to hold ({error})"
         ) from None
-
-
-def kept_rows(table: Any, expression: Any) -> np.ndarray:
-    """int64: the rows of a table for which the expression holds."""
-    scanner = arrow_dataset().dataset(table).scanner(columns={"keep": expression}, use_threads=False)
-    return true_rows(scanner.to_table())
 
 
 def true_rows(table: Any) -> np.ndarray:

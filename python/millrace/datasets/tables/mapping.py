@@ -7,7 +7,7 @@ of one array. The table in Parquet's docstring is what this file does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from .numbers import (
     BadValue,
     Numbers,
     dtype_of,
+    first_of,
     list_ends,
     numbers_within,
     read_lists,
@@ -44,8 +45,11 @@ class ColumnReader:
         self.fields = (field, mask) if self.null_rule.kind == "mask" else (field,)
 
     def _of_numbers(self, dtype: str, temporal: bool = False) -> None:
-        """What they become, and what is in place of a null."""
-        self.dtype = made_dtype(dtype, self.null_rule, temporal)
+        """What they become, and what is in place of a null. Whole numbers that may be missing are floats
+        under "nan"; times have a NaT.
+        """
+        floats = self.null_rule.kind == "nan" and "float" not in dtype and not temporal
+        self.dtype = "float64" if floats else dtype
         self.fill = fill_of(self.name, self.dtype, self.null_rule, temporal)
 
 
@@ -79,13 +83,6 @@ def column_reader(name: str, kind: Any, rules: Rules, categories: Callable[[str]
             " cast it"
         )
     return Values(name, kind, rules)
-
-
-def constant_reader(name: str, is_text: bool, rules: Rules) -> ColumnReader:
-    """Of a column that folders stand for, text or whole numbers."""
-    if is_text:
-        return Values(name, arrow().string(), rules)
-    return FixedNumbers(name, arrow().int64(), rules, "int64", ())
 
 
 def tensor_shape(name: str, kind: Any) -> tuple[int, ...]:
@@ -195,10 +192,8 @@ class Codes(ColumnReader):
         known = plain(array.dictionary)
         codes = compute().index_in(known.cast(self.categories.type), self.categories).take(array.indices)
         there = valid_rows(known.take(array.indices))  # the dictionary itself may hold a null, too
-        unknown = codes.is_null().to_numpy(zero_copy_only=False)
-        unknown = unknown if there is None else unknown & there
-        if unknown.any():
-            row = int(unknown.argmax())
+        row = first_of(codes.is_null().to_numpy(zero_copy_only=False), there)
+        if row is not None:
             what = f"{array[row].as_py()!r} is none of its {len(self.categories)} categories"
             raise BadValue(row, what)
         numbers = codes.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -227,9 +222,13 @@ class Values(ColumnReader):
             )
             if types.is_fixed_size_binary(kind):
                 empty = bytes(kind.byte_width)
-            self.fill = checked_scalar(
-                name, self.null_rule.value if self.null_rule.kind == "fill" else empty, kind
-            )
+            value = self.null_rule.value if self.null_rule.kind == "fill" else empty
+            try:
+                self.fill = None if value is None else pa.scalar(value, kind)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+                raise ValueError(
+                    f"nulls={{{name!r}: {value!r}}}: this does not fit a column of {kind} ({error})"
+                ) from None
         self._with_mask(Field(name), Field(f"{name}_mask", "bool", ()))
 
     def read(self, array: Any, place: Place) -> list[Any]:
@@ -274,31 +273,32 @@ class Struct(ColumnReader):
 
     def __init__(self, name: str, kind: Any, rules: Rules, categories: Callable[[str], Any]) -> None:
         super().__init__(name, kind, rules)
-        members = [kind.field(i) for i in range(kind.num_fields)]
         self.members = [
-            column_reader(f"{name}.{member.name}", member.type, rules, categories) for member in members
+            (member.name, column_reader(f"{name}.{member.name}", member.type, rules, categories))
+            for member in map(kind.field, range(kind.num_fields))
         ]
-        self.fields = tuple(field for member in self.members for field in member.fields)
-
-    def laid_out(self, values: Iterator[Any]) -> dict[str, Any]:
-        """The dict of the next len(fields) of these."""
-        made: dict[str, Any] = {}
-        for member in self.members:
-            if isinstance(member, Struct):
-                made[member.name.rpartition(".")[2]] = member.laid_out(values)
-            else:
-                made |= {field.name.rpartition(".")[2]: next(values) for field in member.fields}
-        return made
+        self.fields = tuple(field for _, reader in self.members for field in reader.fields)
 
     def read(self, array: Any, place: Place) -> list[Any]:
         columns: list[Any] = []
-        for member, part in zip(self.members, plain(array).flatten()):
+        for (_, member), part in zip(self.members, plain(array).flatten()):
             try:
                 columns += member.read(part, place)
             except BadValue as error:
                 error.column = error.column or member.name
                 raise
         return columns
+
+
+def laid_out(readers: Iterable[tuple[str, ColumnReader]], values: Iterator[Any]) -> dict[str, Any]:
+    """The dict of columns by these names, which takes the next value for each of their fields."""
+    made: dict[str, Any] = {}
+    for name, reader in readers:
+        if isinstance(reader, Struct):
+            made[name] = laid_out(reader.members, values)
+        else:
+            made |= {name + field.name.removeprefix(reader.name): next(values) for field in reader.fields}
+    return made
 
 
 # -- nulls
@@ -311,11 +311,6 @@ def leaf_of(kind: Any) -> Any:
     while hasattr(kind, "value_type"):
         kind = kind.value_type
     return kind
-
-
-def made_dtype(dtype: str, rule: NullRule, temporal: bool) -> str:
-    """Whole numbers that may be missing are floats under "nan"; times have a NaT."""
-    return "float64" if rule.kind == "nan" and "float" not in dtype and not temporal else dtype
 
 
 def fill_of(name: str, dtype: str, rule: NullRule, temporal: bool) -> Any:
@@ -355,13 +350,3 @@ def filled(numbers: Numbers, rule: NullRule, fill: Any, dtype: str) -> list[np.n
     if rule.kind != "mask":
         return [values]
     return [values, np.ones(values.shape, bool) if valid is None else valid]
-
-
-def checked_scalar(name: str, value: Any, kind: Any) -> Any | None:
-    pa = arrow()
-    try:
-        return pa.scalar(value, kind) if value is not None else None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        raise ValueError(
-            f"nulls={{{name!r}: {value!r}}}: this does not fit a column of {kind} ({error})"
-        ) from None

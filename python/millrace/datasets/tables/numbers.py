@@ -77,14 +77,19 @@ def _buffer(array: Any, dtype: Any) -> np.ndarray:
 
 def _fitting(values: np.ndarray, valid: np.ndarray | None) -> np.ndarray:
     signed = values.view(np.int64)
-    beyond = signed < 0 if valid is None else (signed < 0) & valid
-    if beyond.any():
-        row = int(beyond.argmax())
+    row = first_of(signed < 0, valid)
+    if row is not None:
         raise BadValue(
             row,
             f"{values[row]} is more than an int64 holds; read it as floats with types={{name: 'float64'}}",
         )
     return signed
+
+
+def first_of(wrong: np.ndarray, valid: np.ndarray | None) -> int | None:
+    """The first row that is wrong, of those that are not null."""
+    rows = wrong if valid is None else wrong & valid
+    return int(rows.argmax()) if rows.any() else None
 
 
 def _rounded(array: Any, valid: np.ndarray | None) -> np.ndarray:
@@ -112,17 +117,10 @@ def _scaled(array: Any, valid: np.ndarray | None) -> np.ndarray:
         array = array.cast(pa.decimal128(38, array.type.scale))
     except pa.ArrowInvalid:
         raise BadValue(0, "a decimal has more than 38 digits; use decimals='float64'") from None
-    data = array.buffers()[1]
-    if data is None or len(array) == 0:
-        return np.zeros(len(array), np.int64)
-    words = np.frombuffer(data, np.int64, 2 * len(array), 16 * array.offset).reshape(-1, 2)
-    wide = words[:, 1] != words[:, 0] >> 63
-    if valid is not None:
-        wide &= valid
-    if wide.any():
-        raise BadValue(
-            int(wide.argmax()), "a scaled decimal is more than an int64 holds; use decimals='float64'"
-        )
+    words = _buffer(array, (np.int64, 2))
+    row = first_of(words[:, 1] != words[:, 0] >> 63, valid)
+    if row is not None:
+        raise BadValue(row, "a scaled decimal is more than an int64 holds; use decimals='float64'")
     return np.ascontiguousarray(words[:, 0])
 
 
@@ -138,25 +136,24 @@ def read_lists(array: Any, shape: tuple[int, ...], decimals: str) -> Numbers:
     if hasattr(array.type, "list_size"):
         if array.type.list_size != size:
             raise BadValue(0, f"lists have {array.type.list_size} elements, not {size}")
-        values, inner = _inner_rows(_children(array), size, shape[1:], decimals)
+        elements = array.values.slice(array.offset * size, rows * size)  # those of null lists included
     else:
         starts, elements = list_ends(array)
         sizes = np.diff(starts)
-        wrong = sizes != size if valid is None else (sizes != size) & valid
-        if wrong.any():
-            row = int(wrong.argmax())
+        row = first_of(sizes != size, valid)
+        if row is not None:
             raise BadValue(
                 row,
                 f"a list has {sizes[row]} elements, and fixed_lists says {size}; drop that, and pad with"
                 " millrace.Pad",
             )
-        values, inner = _inner_rows(elements, size, shape[1:], decimals)
-        if len(values) != rows * size:  # null lists take no room
-            assert valid is not None
-            values, inner = (
-                _spread(values, valid, size),
-                None if inner is None else _spread(inner, valid, size),
-            )
+    try:
+        values, inner = read_lists(elements, shape[1:], decimals)
+    except BadValue as error:  # counted in elements
+        raise BadValue(error.row // max(size, 1), error.what) from None
+    if valid is not None and len(values) != rows * size:  # null lists take no room
+        values = _spread(values, valid, size)
+        inner = None if inner is None else _spread(inner, valid, size)
     values = values.reshape(rows, *shape)
     if valid is None and inner is None:
         return values, None
@@ -166,23 +163,10 @@ def read_lists(array: Any, shape: tuple[int, ...], decimals: str) -> Numbers:
     return values, known
 
 
-def _inner_rows(elements: Any, size: int, shape: tuple[int, ...], decimals: str) -> Numbers:
-    try:
-        return read_lists(elements, shape, decimals)
-    except BadValue as error:  # counted in elements
-        raise BadValue(error.row // max(size, 1), error.what) from None
-
-
 def _spread(values: np.ndarray, valid: np.ndarray, size: int) -> np.ndarray:
     spread = np.zeros((len(valid), size, *values.shape[1:]), values.dtype)
     spread[valid] = values.reshape(-1, size, *values.shape[1:])
     return spread.reshape(-1, *values.shape[1:])
-
-
-def _children(array: Any) -> Any:
-    """A fixed-size list's elements, those of null lists included."""
-    size = array.type.list_size
-    return array.values.slice(array.offset * size, len(array) * size)
 
 
 def list_ends(array: Any) -> tuple[np.ndarray, Any]:

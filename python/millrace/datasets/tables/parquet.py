@@ -243,7 +243,7 @@ class Parquet(TableFiles):
         pa = arrow()
         opened = self._files.as_file(file)
         system = {} if isinstance(opened, SourceFile) else {"filesystem": arrow_files().LocalFileSystem()}
-        values, known = self._partitions.values(file) if self._partitions.names else {}, None
+        values, known = self._partitions.values(file), None
         fields = [field for field in self._schema if field.name not in values]
         for name, value in values.items():
             fields.append(pa.field(name, pa.string() if self._partitions.is_text(name) else pa.int64()))

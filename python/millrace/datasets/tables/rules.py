@@ -40,28 +40,28 @@ class Rules:
     types: Union[str, Mapping[str, Any]] = field(default_factory=dict)  # "unified" until files are known
 
     def __post_init__(self) -> None:
-        if isinstance(self.nulls, str):
-            if self.nulls not in POLICIES:
-                raise ValueError(
-                    f'nulls={self.nulls!r} should be "raise", "nan", "mask", or {{column: one of these or a'
-                    " fill value}"
-                )
-        elif not isinstance(self.nulls, Mapping):
-            raise ValueError(
-                f"nulls={self.nulls!r} should be a policy for all columns, or a dict {{column: policy or fill"
-                " value}"
-            )
-        if self.decimals not in ("float64", "scaled"):
-            raise ValueError(
-                f'decimals={self.decimals!r} should be "float64" or "scaled" (int64, counting the last digit)'
-            )
-        if isinstance(self.types, str) and self.types != "unified":
-            raise ValueError(f'types={self.types!r} should be "unified", or a dict {{column: type}}')
-        if isinstance(self.categories, str):
-            raise ValueError(
-                f"categories={self.categories!r} should be a list of columns, or a dict {{column: list of"
-                " values}"
-            )
+        is_policy = isinstance(self.nulls, str) and self.nulls in POLICIES
+        fits = {
+            "nulls": (
+                is_policy or isinstance(self.nulls, Mapping),
+                '"raise", "nan", "mask", or a dict {column: one of these or a fill value}',
+            ),
+            "decimals": (
+                self.decimals in ("float64", "scaled"),
+                '"float64" or "scaled" (int64, counting the last digit)',
+            ),
+            "types": (
+                not isinstance(self.types, str) or self.types == "unified",
+                '"unified", or a dict {column: type}',
+            ),
+            "categories": (
+                not isinstance(self.categories, str),
+                "a list of columns, or a dict {column: list of values}",
+            ),
+        }
+        for name, (is_one, wanted) in fits.items():
+            if not is_one:
+                raise ValueError(f"{name}={getattr(self, name)!r} should be {wanted}")
         for name, shape in self.fixed_lists.items():
             if not self.sizes(name) or min(self.sizes(name)) < 0:
                 raise ValueError(

@@ -114,9 +114,9 @@ def as_table(data: Any) -> Any:
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
-    if _is_of(data, "pandas", "DataFrame"):
+    if isinstance(data, loaded("pandas", "DataFrame") or ()):
         return _of_pandas(data)
-    if _is_of(data, "datasets", "Dataset"):
+    if isinstance(data, loaded("datasets", "Dataset") or ()):
         return data.with_format("arrow")[:]
     if isinstance(data, Mapping):
         return pa.table(
@@ -136,12 +136,6 @@ def as_table(data: Any) -> Any:
         f" {type(data).__name__} is none (a LazyFrame of polars needs collect(), files are read by Parquet"
         " and ArrowFile)"
     )
-
-
-def _is_of(data: Any, package: str, name: str) -> bool:
-    """Whether `data` is an instance of that class, of a package that may not be imported."""
-    cls = loaded(package, name)
-    return isinstance(cls, type) and isinstance(data, cls)
 
 
 def _of_pandas(frame: Any) -> Any:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import glob
 import os
-import threading
 import warnings
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, Union
 from urllib.parse import unquote
 
@@ -60,24 +59,22 @@ def _files_of(path: str, endings: tuple[str, ...], magic: bytes) -> list[str]:
             )
         return [path]
     local = os.path.expanduser(local)
+    found, lacking = [], "no such file"
     if os.path.isdir(local):
         found = _files_in(local, endings, magic)
-        if not found:
-            raise FileNotFoundError(f"{path}: the folder holds no file that ends in {' or '.join(endings)}")
-        return found
-    if not os.path.exists(local) and glob.has_magic(local):
-        found = []
+        lacking = f"the folder holds no file that ends in {' or '.join(endings)}"
+    elif os.path.exists(local):
+        found = [local]
+    elif glob.has_magic(local):
+        lacking = "no file matches"
         for name in sorted(glob.glob(local, recursive=True)):
             if os.path.isfile(name):
                 found.append(name)
             elif "**" not in local and not os.path.basename(name).startswith("_"):  # as Spark leaves tables
                 found += _files_in(name, endings, magic)
-        if not found:
-            raise FileNotFoundError(f"{path}: no file matches")
-        return found
-    if not os.path.exists(local):
-        raise FileNotFoundError(f"{path}: no such file")
-    return [local]
+    if not found:
+        raise FileNotFoundError(f"{path}: {lacking}")
+    return found
 
 
 def _files_in(path: str, endings: tuple[str, ...], magic: bytes) -> list[str]:
@@ -108,28 +105,26 @@ def _begins_with(file: str, magic: bytes) -> bool:
 
 
 class Partitions:
-    """`names`: the keys in the files' paths; `rows`: their values for each file, int where all files have
-    ints, else str; None: null.
+    """`columns`: {key in the files' paths: its value for each file}, int where all files have ints, else str;
+    None: null.
     """
 
     def __init__(self, files: Sequence[str]) -> None:
         found = [_keys_of(file) for file in files]
-        self.names: tuple[str, ...] = tuple(found[0]) if found else ()
+        names = list(found[0]) if found else []
         for file, keys in zip(files, found):
-            if tuple(keys) != self.names:
+            if list(keys) != names:
                 raise ValueError(
                     f"{file}: its folders name {names_shown(list(keys))}, and those of {files[0]}"
-                    f" {names_shown(self.names)}; give files of one layout, or hive=False"
+                    f" {names_shown(names)}; give files of one layout, or hive=False"
                 )
-        columns = [_typed([keys[name] for keys in found]) for name in self.names]
-        self.rows: list[tuple[Any, ...]] = list(zip(*columns)) if columns else [()] * len(files)
+        self.columns = {name: _typed([keys[name] for keys in found]) for name in names}
 
     def is_text(self, name: str) -> bool:
-        number = self.names.index(name)
-        return any(isinstance(row[number], str) for row in self.rows)
+        return any(isinstance(value, str) for value in self.columns[name])
 
     def values(self, file: int) -> dict[str, Any]:
-        return dict(zip(self.names, self.rows[file])) if self.names else {}
+        return {name: column[file] for name, column in self.columns.items()}
 
 
 def _keys_of(file: str) -> dict[str, str | None]:
@@ -155,19 +150,19 @@ _MOST_REQUESTS = 16
 _GAP = 256 << 10  # bytes between two ranges that are rather read than left out
 
 
-class _OpenSources:
-    def __init__(self) -> None:
-        self.sources: OrderedDict[int, Any] = OrderedDict()
-        self.lock = threading.Lock()
+def _opener(cache: Any, store_options: dict[str, Any] | None) -> Callable[[str], Any]:
+    """stores.open_source(), which keeps open what it opened last."""
+    kept: dict[str, Any] = {} if cache is not None else {"memory": _SOURCE_MEMORY}
+    opens = partial(stores.open_source, cache=cache, store_options=store_options, **kept)
+    return lru_cache(_OPEN_SOURCES)(opens)
 
 
 class Files:
     """Files by number. Picklable; what is open belongs to one process."""
 
     def __init__(self, paths: Sequence[str], cache: Any, store_options: dict[str, Any] | None) -> None:
-        self._paths, self._cache, self._store_options = list(paths), cache, store_options
-        self._first = FirstVersions()
-        self._open = PerProcess(_OpenSources)
+        self._paths, self._first = list(paths), FirstVersions()
+        self._open = PerProcess(_opener, cache, store_options)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -188,18 +183,7 @@ class Files:
 
     def source(self, file: int) -> Any:
         """The file's ByteSource."""
-        opened = self._open()  # of this process: sources of stores, and locks, are not forked
-        with opened.lock:
-            if file in opened.sources:
-                opened.sources.move_to_end(file)
-                return opened.sources[file]
-        path, kept = self._paths[file], {} if self._cache is not None else {"memory": _SOURCE_MEMORY}
-        source = stores.open_source(path, cache=self._cache, store_options=self._store_options, **kept)
-        with opened.lock:
-            opened.sources[file] = source
-            while len(opened.sources) > _OPEN_SOURCES:
-                opened.sources.popitem(last=False)
-        return source
+        return self._open()(self._paths[file])  # of this process: sources of stores are not forked
 
     def as_file(self, file: int, ranges: Sequence[tuple[int, int]] = ()) -> str | SourceFile:
         """What pyarrow opens: a local file's path, or a file object that has these ranges (offset, size) at
@@ -256,7 +240,7 @@ class TableFiles(Tabular):
     def _prepare_files(self, columns: Sequence[str] | None) -> None:
         """ValueError names a file whose columns are not those of the first."""
         schema = self._schema_of(0)
-        inside = [name for name in schema.names if name not in self._partitions.names]
+        inside = [name for name in schema.names if name not in self._partitions.columns]
         wanted = inside if columns is None else [name for name in columns if name in inside]
         if self._rules.types == "unified":
             self._rules = replace(self._rules, types=self._unified_types(schema, wanted))
@@ -278,9 +262,8 @@ class TableFiles(Tabular):
             for number, rows in enumerate(self._rows_of_chunks(file)):
                 chunks.append(Chunk(file, number, rows, first))
                 first += rows
-        self._prepare(
-            schema, chunks, columns, {name: self._partitions.is_text(name) for name in self._partitions.names}
-        )
+        texts = {name: self._partitions.is_text(name) for name in self._partitions.columns}
+        self._prepare(schema, chunks, columns, texts)
 
     def _unified_types(self, first: Any, names: Sequence[str]) -> dict[str, Any]:
         """Of the columns that are not alike in all files, and can be."""

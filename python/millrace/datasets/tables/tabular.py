@@ -10,15 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from millrace.errors import CorruptDataError, corrupt_data
 
-from ..batches import ChunkedDataset, Field
-from .arrow_package import arrow, compute
-from .filtering import Progress, as_expression, for_each, kept_rows
+from ..batches import ChunkedDataset, sample_values
+from .arrow_package import arrow, arrow_dataset, compute
+from .filtering import Progress, as_expression, for_each, true_rows
 from .hugging_face import array_shapes, class_names
-from .mapping import ColumnReader, Struct, column_reader, constant_reader, plain, plain_type
+from .mapping import ColumnReader, FixedNumbers, Struct, Values, column_reader, laid_out, plain, plain_type
 from .numbers import BadValue
 from .rules import Rules, shown, unified
 
@@ -69,7 +68,9 @@ class Tabular(ChunkedDataset):
 
     def _kept(self, chunk: Chunk) -> np.ndarray:
         """int64: the rows that the filter leaves."""
-        return kept_rows(self._read_arrow(chunk, self._schema.names), self._filter)
+        table = self._read_arrow(chunk, self._schema.names)
+        scanner = arrow_dataset().dataset(table).scanner(columns={"keep": self._filter}, use_threads=False)
+        return true_rows(scanner.to_table())
 
     def _constants_of(self, file: int) -> Mapping[str, Any]:
         return {}
@@ -146,8 +147,10 @@ class Tabular(ChunkedDataset):
         self.chunk_lengths = np.array(lengths, dtype=np.int64)
 
     def _reader(self, name: str) -> ColumnReader:
-        if name in self._constants:
-            return constant_reader(name, self._constants[name], self._rules)
+        if name in self._constants:  # of folders: text or whole numbers
+            if self._constants[name]:
+                return Values(name, arrow().string(), self._rules)
+            return FixedNumbers(name, arrow().int64(), self._rules, "int64", ())
         kind = self._rules.type_of(name, self._schema.field(name).type)
         return column_reader(name, kind, self._rules, self._collect_categories)
 
@@ -274,14 +277,7 @@ class Tabular(ChunkedDataset):
     def laid_out(self, values: Sequence[Any], sequence: type) -> dict[str, Any]:
         if not self._is_nested:
             return {field.name: value for field, value in zip(self.fields, values)}
-        made: dict[str, Any] = {}
-        rest = iter(values)
-        for name, reader in self._readers.items():
-            if type(reader) is Struct:
-                made[name] = reader.laid_out(rest)
-            else:
-                made |= {field.name: next(rest) for field in reader.fields}
-        return made
+        return laid_out(self._readers.items(), iter(values))
 
     def _samples(self, indices: np.ndarray) -> list[Any]:
         try:
@@ -296,8 +292,9 @@ class Tabular(ChunkedDataset):
         row = np.array([at if rows is None else rows[at]])
         if self._arrow_kept is None or self._arrow_kept[0] != number:
             self._arrow_kept = number, self._read_arrow(self._chunks[number], self._columns)
-        columns = self._columns_of(number, self._arrow_kept[1], row)
-        return self.laid_out([_single(column, field) for field, column in zip(self.fields, columns)], tuple)
+        columns, only = self._columns_of(number, self._arrow_kept[1], row), np.zeros(1, np.int64)
+        values = [sample_values(column, field, only)[0] for field, column in zip(self.fields, columns)]
+        return self.laid_out(values, tuple)
 
     @property
     def schema(self) -> Any:
@@ -307,13 +304,6 @@ class Tabular(ChunkedDataset):
     def __getstate__(self) -> dict[str, Any]:
         progress = self._progress if isinstance(self._progress, bool) else False
         return {**self.__dict__, "_progress": progress, "_broken": {}, "_arrow_kept": None}
-
-
-def _single(column: Any, field: Field) -> Any:
-    """The only value of a column, as a sample has it."""
-    if not field.is_array:
-        return column.take(np.zeros(1, np.int64))[0]
-    return column[0] if not field.shape else torch.from_numpy(column[0].copy())
 
 
 def check_same(

@@ -17,7 +17,7 @@ from ...samplers.global_order import checked_number
 from ..kept import FirstVersions
 from ..row_samples import RowSamples
 from .formats import open_path
-from .stretches import checked_dtype
+from .stretches import Stretch, checked_dtype
 from .windows import Windows, document_starts, token_rows
 
 Path = Union[str, "os.PathLike[str]"]
@@ -132,15 +132,8 @@ class Tokens(Dataset):
                     f"{stretch.file.path} holds {stretch.tokens.dtype} and {first.file.path}"
                     f" {first.tokens.dtype}; make one Tokens of each and a ConcatDataset of both"
                 )
-            knows_documents = (
-                self.document_separator is not None
-                or stretch.documents is not None
-                or len(stretch.tokens) > 1
-            )
-            if self.boundaries != ("ignore",) and not knows_documents:
-                raise ValueError(
-                    f"{stretch.file.path} does not say where documents begin: give document_separator="
-                )
+            if self.boundaries != ("ignore",):
+                self._check_documents(stretch)
         self.stored_dtype = first.tokens.dtype.name
         out = self.out_dtype.removeprefix("torch.")
         if self.stored_dtype != out and not _core.widens(self.stored_dtype, out):
@@ -162,18 +155,18 @@ class Tokens(Dataset):
                 f" {first.file.path}{' and the others' if len(stretches) > 1 else ''} have at most {longest}"
                 " in a row; use a smaller length"
             )
-        self._samples: RowSamples | None = None
+        self._samples = RowSamples(token_rows(self))
 
     def __len__(self) -> int:
         return self.windows.count
 
     def __getitem__(self, index: int) -> Any:
-        return self._rows()[[checked_index(index, len(self))]][0]
+        return self._samples[[checked_index(index, len(self))]][0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Samples of several indices, gathered at once; what torch's DataLoader asks for."""
         length = len(self)
-        return self._rows()[[checked_index(index, length) for index in indices]]
+        return self._samples[[checked_index(index, length) for index in indices]]
 
     def documents(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The documents themselves, for PackedSequences: arrays [n] of ids, mapped (copied for formats of
@@ -184,13 +177,10 @@ class Tokens(Dataset):
         arrays: list[np.ndarray] = []
         offsets: list[np.ndarray] = []
         for stretch in (stretch for path in self.paths for stretch in open_path(path, self.dtype)):
+            self._check_documents(stretch)
             runs, each = stretch.tokens.shape
             if runs > 1:
                 starts = np.arange(0, runs * each, each)
-            elif stretch.documents is None and self.document_separator is None:
-                raise ValueError(
-                    f"{stretch.file.path} does not say where documents begin: give document_separator="
-                )
             else:
                 starts = document_starts(stretch, self.document_separator, self.separator_at == "end")
             # as memmaps, which worker processes that are started anew map again
@@ -203,10 +193,12 @@ class Tokens(Dataset):
             offsets.append(np.append(starts[starts < runs * each], runs * each).astype(np.int64))
         return arrays, offsets
 
-    def _rows(self) -> RowSamples:
-        if self._samples is None:
-            self._samples = RowSamples(token_rows(self))
-        return self._samples
+    def _check_documents(self, stretch: Stretch) -> None:
+        """ValueError where nothing says where documents begin; separate records are documents."""
+        if self.document_separator is None and stretch.documents is None and len(stretch.tokens) <= 1:
+            raise ValueError(
+                f"{stretch.file.path} does not say where documents begin: give document_separator="
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return {

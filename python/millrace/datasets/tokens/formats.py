@@ -15,6 +15,7 @@ streaming/item_loader.py).
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from typing import Any
@@ -24,6 +25,7 @@ import numpy as np
 from ... import _core
 from ..._common.regular_files import open_regular
 from ...errors import corrupt_data, damage_named
+from ..arrays import npy_header
 from .stretches import DTYPES, Stretch, numbers, open_file, same_dtype
 
 _INDEX_MAGIC = b"MMIDIDX\x00\x00"
@@ -65,13 +67,11 @@ def _index_of(path: str) -> str | None:
     """The Megatron index that belongs to `path`: one of prefix, prefix.bin and prefix.idx."""
     prefix, ending = os.path.splitext(path)
     if ending not in (".bin", ".idx"):
+        if os.path.isfile(path):
+            return None
         prefix = path
     index = prefix + ".idx"
-    if os.path.isfile(path) and ending not in (".bin", ".idx"):
-        return None
-    if not os.path.isfile(index):
-        if ending == ".idx":
-            raise FileNotFoundError(f"no such file: {index}")
+    if ending != ".idx" and not os.path.isfile(index):
         return None
     with open_regular(index, "rb") as file:
         is_megatron = file.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
@@ -82,11 +82,7 @@ def _index_of(path: str) -> str | None:
 
 def _npy(file: _core.MappedFile, dtype: str | None) -> Stretch:
     with open_regular(file.path, "rb") as opened, damage_named(file.path, "its .npy header cannot be read"):
-        version = np.lib.format.read_magic(opened)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, _, kind = read(opened)
+        shape, _, kind = npy_header(opened)
         offset = opened.tell()
     if kind.name not in DTYPES or not kind.isnative:
         raise ValueError(
@@ -104,12 +100,8 @@ def _megatron(index: str, dtype: str | None) -> Stretch:
     lengths and int64 byte offsets of the sequences, and int64 numbers of the sequences with which documents
     begin, the last one that of their end.
     """
-    name, head = index, len(_INDEX_MAGIC)
-    file = open_file(index)
-
-    def refuse(reason: str) -> Exception:
-        return corrupt_data(name, reason)
-
+    head, file = len(_INDEX_MAGIC), open_file(index)
+    refuse = functools.partial(corrupt_data, index)
     if file.size < head + 25:
         raise refuse("the index ends within its header")
     view = memoryview(file)
@@ -237,21 +229,15 @@ def _column(
             f"{file.path}: columns {dict(zip(names, encodings))}; tokens are read from one column of bytes or"
             " ndarray:dtype:length"
         )
-    chosen = found[0]
-    varying = sizes.count(None)
-    own = (
-        record - varying * _WORD - sum(size for size in sizes if size is not None)
-        if sizes[chosen] is None
-        else sizes[chosen]
-    )
-    before = varying * _WORD
-    for size in sizes[:chosen]:
-        if size is None:
-            raise ValueError(
-                f"{file.path}: column {names[chosen]!r} lies behind one of varying size; write the tokens"
-                " alone"
-            )
-        before += size
+    chosen, heads = found[0], sizes.count(None) * _WORD
+    own = sizes[chosen]
+    if own is None:
+        own = record - heads - sum(size for size in sizes if size is not None)
+    if None in sizes[:chosen]:
+        raise ValueError(
+            f"{file.path}: column {names[chosen]!r} lies behind one of varying size; write the tokens alone"
+        )
+    before = heads + sum(sizes[:chosen])
     parts = encodings[chosen].split(":")
     if parts[0] == "bytes":
         if dtype is None:

@@ -59,10 +59,8 @@ class Windows:
             if len(stretch.tokens) == 1:
                 yield stretch, None
             else:
-                yield from ((stretch, number) for number in range(self._per_run(stretch)))
-
-    def _per_run(self, stretch: Stretch) -> int:
-        return (stretch.tokens.shape[1] - self._need) // self._stride + 1
+                per_run = (stretch.tokens.shape[1] - self._need) // self._stride + 1
+                yield from ((stretch, number) for number in range(per_run))
 
     def tables(self, first: int) -> Iterator[np.ndarray]:
         """Of shape (rows, length), overlapping: the tokens at [first, first + length) of each row's
@@ -73,17 +71,12 @@ class Windows:
             run_bytes, size = tokens.strides
             if number is None:
                 step = 1 if self._by_document else self._stride
-                shape, strides, begin = (
-                    ((tokens.shape[1] - self._need) // step + 1, self._length),
-                    (step * size, size),
-                    first,
-                )
-                yield np.lib.stride_tricks.as_strided(tokens[0, begin:], shape, strides, writeable=False)
+                rows, row_bytes, begin = (tokens.shape[1] - self._need) // step + 1, step * size, first
             else:
-                begin = first + number * self._stride
-                yield np.lib.stride_tricks.as_strided(
-                    tokens[:, begin:], (len(tokens), self._length), (run_bytes, size), writeable=False
-                )
+                rows, row_bytes, begin = len(tokens), run_bytes, first + number * self._stride
+            yield np.lib.stride_tricks.as_strided(
+                tokens[0, begin:], (rows, self._length), (row_bytes, size), writeable=False
+            )
 
     def _document_windows(self) -> NDArray[np.int64]:
         found, rows = [np.empty(0, np.int64)], 0
@@ -93,14 +86,10 @@ class Windows:
                 rows += len(stretch.tokens)
                 continue
             count = stretch.tokens.shape[1] - self._need + 1
-            found.append(
-                _steps(self._documents(stretch), stretch.tokens.shape[1], self._stride, count) + rows
-            )
+            documents = document_starts(stretch, self._separator, self._at_end)
+            found.append(_steps(documents, stretch.tokens.shape[1], self._stride, count) + rows)
             rows += count
         return np.concatenate(found)
-
-    def _documents(self, stretch: Stretch) -> NDArray[np.int64]:
-        return document_starts(stretch, self._separator, self._at_end)
 
 
 def document_starts(stretch: Stretch, separator: int | None, at_end: bool) -> NDArray[np.int64]:

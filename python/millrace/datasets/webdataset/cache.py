@@ -19,7 +19,7 @@ from typing import Any
 from millrace._common.regular_files import open_regular
 
 from .gopen import gopen
-from .handlers import Handler, reraise_exception
+from .handlers import Handler, handled, reraise_exception
 from .open_shards import is_command, is_local, local_path
 
 # schemes of which the path names the object
@@ -112,18 +112,16 @@ class StreamingOpen:
         return local_path(url) if islocal(url) else None
 
     def __call__(self, urls: Iterable[str | dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        for entry in urls:
-            url = entry["url"] if isinstance(entry, dict) else entry
-            try:
-                if self.verbose:
-                    print(f"millrace: opens {url}", file=sys.stderr)
-                path = self._path(url)
-                opened = {"url": url, "stream": gopen(url) if path is None else open_regular(path, "rb")}
-            except Exception as error:
-                if self.handler(error):
-                    continue
-                return
-            yield opened if path is None else {**opened, "local_path": path}
+        return handled(self._opened, urls, self.handler)
+
+    def _opened(self, entry: str | dict[str, Any]) -> dict[str, Any]:
+        url = entry["url"] if isinstance(entry, dict) else entry
+        if self.verbose:
+            print(f"millrace: opens {url}", file=sys.stderr)
+        path = self._path(url)
+        if path is None:
+            return {"url": url, "stream": gopen(url)}
+        return {"url": url, "stream": open_regular(path, "rb"), "local_path": path}
 
 
 class FileCache(StreamingOpen):

@@ -130,7 +130,6 @@ class Chain(Fluent, utils.Closing, IterableDataset):
     def _copy(self) -> Any:
         other = copy.copy(self)
         other._forget()
-        other._world = self._world
         return other
 
     def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Any:
@@ -150,12 +149,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         num_workers is a number. With num_workers="auto" it is so many for each rank there. A state of such an
         epoch is taken up with as many workers.
         """
-        other = self._copy()
-        other._repetitions, other._most = (
-            ENDLESS,
-            max(nsamples, nbatches) if max(nsamples, nbatches) > 0 else None,
-        )
-        return other
+        return self.repeat(nbatches=max(nsamples, nbatches))
 
     def with_length(self, n: int, silent: bool = False) -> Any:
         """len() says `n`. It changes nothing else: with_epoch() does. `silent` has no effect; there is no

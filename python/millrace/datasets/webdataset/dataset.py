@@ -10,16 +10,15 @@ from typing import Any
 from millrace._common.ranks import world
 from millrace._common.signed_urls import unsigned
 
-from .chain import ENDLESS, Chain, seed_of
+from .chain import ENDLESS, seed_of
 from .flow import Context, Flow
 from .handlers import Handler, reraise_exception
 from .holding import DetShuffle
 from .indexed import IndexedWebDataset
-from .open_shards import StoreOptions, check_url
+from .open_shards import StoreOptions, check_url, checked_urls
 from .shardlists import ResampledShards, SimpleShardList, TarfileToSamples
-from .shards import Shards
+from .shards import ShardChain, Shards
 from .split import Reader, Splitter, check_splitters, split_by_node, split_by_worker
-from .urls import expand_urls
 
 
 class EditableSteps(list):
@@ -56,7 +55,7 @@ for _method in "__delitem__ __setitem__ __iadd__ append clear extend insert pop 
     setattr(EditableSteps, _method, _changing(_method))
 
 
-class WebDataset(Chain):
+class WebDataset(ShardChain):
     """Samples in tar shards. Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__":
     shard, "jpg": ..., "cls": ...};
     the shard's name is its URL without signatures and passwords (millrace/_common/signed_urls.py).
@@ -144,7 +143,7 @@ class WebDataset(Chain):
                 f"urls={urls!r}: shards are named by braces or a list here, not by a specification or folder"
             )
         self.shards = Shards(
-            tuple(expand_urls(urls)),
+            checked_urls(urls, commands=True),
             bool(shardshuffle) and not (resampled or mode == "resampled"),
             resampled or mode == "resampled",
             nodesplitter,
@@ -161,19 +160,8 @@ class WebDataset(Chain):
                 store_options,
             ),
         )
-        for url in self.shards.urls:
-            check_url(url, commands=True)
         if repeat:
             self._repetitions = ENDLESS
-
-    @property
-    def _shuffles(self) -> bool:
-        return self.shards.shuffled or self.shards.resampled or super()._shuffles
-
-    @property
-    def urls(self) -> tuple[str, ...]:
-        """All shards."""
-        return self.shards.urls
 
     def indexed(self, index_dir: str | None = None) -> IndexedWebDataset:
         """The same shards and stages as a map-style dataset: any order, len(), exact shuffles of all shards.
@@ -222,12 +210,6 @@ class WebDataset(Chain):
                 )
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return (
-            f"WebDataset({len(self.urls)} shards,"
-            f" seed={self.seed}){''.join(f'.{stage}' for stage in self._stages)}"
-        )
-
     @property
     def pipeline(self) -> Any:
         """The steps as a DataPipeline lists them. Changing this list makes the data set that DataPipeline,
@@ -253,8 +235,3 @@ class WebDataset(Chain):
 
     def _source(self, context: Context, own: Any) -> Flow:
         return self.shards.run(context, own)
-
-    def _facts(self) -> list[str]:
-        shards = self.shards
-        order = "resampled" if shards.resampled else "shuffled" if shards.shuffled else "in order"
-        return [f"{len(shards.urls)} shards {order}, seed {self.seed}"]

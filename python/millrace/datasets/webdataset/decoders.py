@@ -172,36 +172,27 @@ def _torch(data: bytes, pickles: bool) -> Any:
     except pickle.UnpicklingError as error:
         if pickles:
             raise
+        what = str(error).partition("\n")[0][:200]
         raise PickleRefused(
-            f"it holds more than tensors, which takes a pickle that can run any code ({_first_line(error)})"
+            f"it holds more than tensors, which takes a pickle that can run any code ({what})"
         ) from None
 
 
-def _reads_objects(allowed: bool) -> bool:
-    """The same of arrays, which are read under enforce_security as long as they have no objects in them."""
-    return not utils.enforce_security and (allowed or utils.enforce_security is False)
+def _arrays(read: Callable[..., Any]) -> Callable[[bytes, bool], Any]:
+    """By numpy, which reads arrays under enforce_security as long as they have no objects in them."""
 
+    def reads(data: bytes, pickles: bool) -> Any:
+        objects = not utils.enforce_security and (pickles or utils.enforce_security is False)
+        try:
+            return read(io.BytesIO(data), allow_pickle=objects)
+        except ValueError as error:
+            if "allow_pickle" not in str(error):
+                raise
+            raise PickleRefused(
+                "it is an array of objects, or no array at all, which takes a pickle that can run any code"
+            ) from None
 
-def _npy(data: bytes, pickles: bool) -> np.ndarray:
-    try:
-        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=_reads_objects(pickles))
-    except ValueError as error:
-        raise _as_refusal(error) from None
-
-
-def _npz(data: bytes, pickles: bool) -> dict[str, np.ndarray]:
-    try:
-        return dict(np.load(io.BytesIO(data), allow_pickle=_reads_objects(pickles)))
-    except ValueError as error:
-        raise _as_refusal(error) from None
-
-
-def _as_refusal(error: ValueError) -> ValueError:
-    if "allow_pickle" not in str(error):
-        return error
-    return PickleRefused(
-        "it is an array of objects, or no array at all, which takes a pickle that can run any code"
-    )
+    return reads
 
 
 def field_package(name: str) -> Any:
@@ -222,8 +213,8 @@ PLAIN: dict[str, Callable[[bytes], Any]] = {
 PICKLED: dict[str, Callable[[bytes, bool], Any]] = {
     **dict.fromkeys(("pkl", "pickle", "pyd"), _pickle),
     "pth": _torch,
-    "npy": _npy,
-    "npz": _npz,
+    "npy": _arrays(np.lib.format.read_array),
+    "npz": _arrays(lambda file, allow_pickle: dict(np.load(file, allow_pickle=allow_pickle))),
 }
 
 
@@ -330,7 +321,3 @@ def decoding_error(error: Exception, sample: dict[str, Any], name: str) -> Decod
     named.path, named.offset = url, -1
     named.url, named.key, named.field = url, key, name
     return named
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:200]

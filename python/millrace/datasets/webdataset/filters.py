@@ -11,14 +11,14 @@ import functools
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from .caching import Cached, LMDBCached
 from .collation import default_collation_fn
 from .fluent import Fluent
 from .handlers import reraise_exception
-from .holding import DetShuffle
-from .holding import Shuffle as _Shuffle
+from .holding import DetShuffle, Shuffle
 from .utils import identity
 
 __all__ = [
@@ -142,7 +142,7 @@ def _shuffle(
     `handler` has no effect, as nothing can fail here.
     """
     if rng is None:
-        return iter(data) if bufsize < 1 else _Shuffle(bufsize, initial, seed)(data)
+        return iter(data) if bufsize < 1 else Shuffle(bufsize, initial, seed)(data)
     return _drawn(iter(data), bufsize, min(initial, bufsize), rng)
 
 
@@ -159,18 +159,11 @@ def _drawn(items: Iterator[Any], size: int, initial: int, rng: random.Random) ->
     for item in items:
         held.append(item)
         if len(held) < size:
-            held.extend(next_of(items))
+            held.extend(islice(items, 1))
         if len(held) >= initial:
             yield take()
     while held:
         yield take()
-
-
-def next_of(items: Iterator[Any]) -> list[Any]:
-    """The next item in a list, or none at the end."""
-    for item in items:
-        return [item]
-    return []
 
 
 # ---------------------------------------------------------------- steps of one's own

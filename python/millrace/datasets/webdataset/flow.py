@@ -74,9 +74,6 @@ class Context:
     reader: Reader
     stage: int = 0
 
-    def of_stage(self, number: int) -> Context:
-        return replace(self, stage=number)
-
     def draws(self, *more: object) -> Draws:
         """For this stage of this reader, in this epoch."""
         reader = self.reader
@@ -164,9 +161,8 @@ def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Positi
     """The whole pipeline. `own`: the entries of the stages that have one, in order; None at the beginning."""
     entries = iter(own or ())
     for number, stage in enumerate(stages, 1):
-        source = stage.run(
-            source, context.of_stage(number), next(entries, None) if stage.has_position else None
-        )
+        entry = next(entries, None) if stage.has_position else None
+        source = stage.run(source, replace(context, stage=number), entry)
     return source
 
 

@@ -8,10 +8,27 @@ True: go on behind it. False: end the stream there. Raising is a third answer, a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
 
 Handler = Callable[[Exception], bool]
+
+LEFT_OUT = object()
+
+
+def handled(function: Callable[[Any], Any], items: Iterable[Any], handler: Handler) -> Iterator[Any]:
+    """function(item) of each, but for those that it gives LEFT_OUT of; the handler decides about what it
+    raises.
+    """
+    for item in items:
+        try:
+            result = function(item)
+        except Exception as error:
+            if handler(error):
+                continue
+            return
+        if result is not LEFT_OUT:
+            yield result
 
 
 def reraise_exception(error: Exception) -> NoReturn:

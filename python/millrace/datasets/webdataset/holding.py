@@ -62,12 +62,11 @@ class ShuffleFlow:
     Places are noted a few times per `size` samples and forgotten when nothing is held that is so old.
     """
 
-    def __init__(self, source: Flow, stage: Shuffle, draws: Draws, own: Any) -> None:
+    def __init__(
+        self, source: Flow, stage: Shuffle, draws: Draws, own: tuple[int, int | None, int] | None
+    ) -> None:
         self._source, self._size, self._initial = source, stage.size, max(1, min(stage.initial, stage.size))
         self._draws = draws
-        self._given: int
-        self._total: int | None
-        self._read: int
         self._given, self._total, self._read = own or (0, None, 0)
         self._resumed = own is not None
         self._every = max(1, self._size // 8)
@@ -286,17 +285,10 @@ class Slice(Stage):
     label = "slice({0.start}, {0.stop}, {0.step})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        return CountedFlow(source, self._select, own)
-
-    def _select(self, items: Iterator[Any], flow: CountedFlow) -> Iterator[Any]:
-        while self.stop is None or flow.count < self.stop:
-            item = next(items, _END)
-            if item is _END:
-                return
-            number = flow.count
-            flow.count = number + 1
-            if number >= self.start and (number - self.start) % self.step == 0:
-                yield item
+        start, step = self.start, self.step
+        return CountedFlow(
+            source, lambda number: number >= start and (number - start) % step == 0, own, self.stop
+        )
 
 
 @dataclass(frozen=True)
@@ -310,31 +302,26 @@ class RandomSample(Stage):
     label = "rsample({0.p})"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        draws = context.draws("rsample")
-
-        def select(items: Iterator[Any], flow: CountedFlow) -> Iterator[Any]:
-            for item in items:
-                number = flow.count
-                flow.count = number + 1
-                if draws.uniform(number) < self.p:
-                    yield item
-
-        return CountedFlow(source, select, own)
-
-
-_END = object()
+        draws, p = context.draws("rsample"), self.p
+        return CountedFlow(source, lambda number: draws.uniform(number) < p, own)
 
 
 class CountedFlow:
-    """Its own entry: how many samples of the source it has seen."""
+    """The first `stop` samples of the source, those of them whose number is chosen. Its own entry: how many
+    it has seen.
+    """
 
     def __init__(
-        self, source: Flow, select: Callable[[Iterator[Any], CountedFlow], Iterator[Any]], own: Any
+        self, source: Flow, chooses: Callable[[int], bool], own: Any, stop: int | None = None
     ) -> None:
-        self._source, self._select, self.count = source, select, own or 0
+        self._source, self._chooses, self._count, self._stop = source, chooses, own or 0, stop
 
     def __iter__(self) -> Iterator[Any]:
-        return self._select(iter(self._source), self)
+        rest = None if self._stop is None else max(0, self._stop - self._count)
+        for item in islice(self._source, rest):
+            self._count += 1
+            if self._chooses(self._count - 1):
+                yield item
 
     def position(self) -> Position:
-        return [*self._source.position(), self.count]
+        return [*self._source.position(), self._count]

@@ -5,11 +5,10 @@ cache (kept.py).
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -17,12 +16,13 @@ from torch.utils.data import Dataset
 from millrace import _core
 
 from ..._common.indices import checked_index
+from ..._common.per_process import PerProcess
 from ..._common.regular_files import FileVersion
 from ..kept import FirstVersions, Version, kept_index
 from .flow import Stage
-from .handlers import reraise_exception
+from .handlers import LEFT_OUT, reraise_exception
 from .open_shards import StoreOptions, is_local, local_path, remote_object
-from .stages import LEFT_OUT, Each
+from .stages import Each
 
 SUFFIX = ".index"
 
@@ -56,10 +56,7 @@ _MOST_OPEN = 256
 _DESCRIPTORS = 10  # of a remote shard that is open, with the disk cache
 
 
-class _Remote(NamedTuple):
-    name: str
-    size: int
-    open: Callable[[], _core.ByteSource]
+_Remote = tuple[str, int, Callable[[], _core.ByteSource]]  # a name, bytes, and what opens it
 
 
 class IndexedWebDataset(Dataset):
@@ -151,23 +148,13 @@ class IndexedWebDataset(Dataset):
     def _shards(self) -> _Shards:
         if self._opened is None:
             self._opened = _Shards(self.urls, self.index_dir, self._stores, self._first)
-        return self._opened.here()
+        return self._opened
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}  # another process opens the shards itself
 
     def __repr__(self) -> str:
         return f"IndexedWebDataset({len(self.urls)} shards){''.join(f'.{stage}' for stage in self.stages)}"
-
-
-def _most_open() -> int:
-    """Remote shards that may be open at once: they get a half of the descriptors that this process may
-    have.
-    """
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (
-        _MOST_OPEN if soft == resource.RLIM_INFINITY else max(1, min(_MOST_OPEN, soft // 2 // _DESCRIPTORS))
-    )
 
 
 _ELSE = "leave it out"
@@ -178,6 +165,11 @@ _REMEDIES = {
 }
 
 
+def _sources_of(shards: list[_core.ByteSource | _Remote], most_open: int) -> list[_core.ByteSource]:
+    pool = _core.SourcePool(most_open)
+    return [pool.add(*shard) if isinstance(shard, tuple) else shard for shard in shards]
+
+
 class _Shards:
     """Sources and indexes of all shards, of which only some are open at once: thousands of them would be too
     many descriptors. Local files are opened for each read.
@@ -186,7 +178,10 @@ class _Shards:
     def __init__(
         self, urls: tuple[str, ...], index_dir: str | None, stores: StoreOptions, first: FirstVersions
     ) -> None:
-        most_open = _most_open()
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most_open = _MOST_OPEN
+        if soft != resource.RLIM_INFINITY:  # a half of the descriptors is for remote shards
+            most_open = max(1, min(_MOST_OPEN, soft // 2 // _DESCRIPTORS))
         memory = max(4 << 20, min(64 << 20, _MEMORY // most_open))
 
         def opened(url: str) -> tuple[_core.ByteSource | _Remote, _core.TarIndex]:
@@ -199,28 +194,19 @@ class _Shards:
             shard = remote_object(url, stores, memory)
             source = shard.open()
             first.check(url, source.size, shard.meta.version)
-            return _Remote(source.name, source.size, shard.open), index_of(
-                url, source, None, index_dir, shard.meta.version
-            )
+            index = index_of(url, source, None, index_dir, shard.meta.version)
+            return (source.name, source.size, shard.open), index
 
         with ThreadPoolExecutor(min(_BUILDERS, most_open)) as threads:
             both = list(threads.map(opened, urls))
-        self._shards = [shard for shard, _ in both]
-        self._most_open = most_open
+        self._sources = PerProcess(_sources_of, [shard for shard, _ in both], most_open)
         self.indexes = [index for _, index in both]
         self.ends = np.cumsum([len(index) for index in self.indexes], dtype=np.int64)
-        self._make_sources()
 
-    def _make_sources(self) -> None:
-        pool = _core.SourcePool(self._most_open)
-        self.pid = os.getpid()
-        self.sources = [pool.add(*shard) if isinstance(shard, _Remote) else shard for shard in self._shards]
-
-    def here(self) -> _Shards:
+    @property
+    def sources(self) -> list[_core.ByteSource]:
         """Those that this process can read: what was opened before fork() is the parent's."""
-        if self.pid != os.getpid():
-            self._make_sources()
-        return self
+        return self._sources()
 
     def place(self, index: int) -> tuple[int, int]:
         """(shard, number in it) of sample `index`, which may count from the end."""

@@ -82,13 +82,12 @@ class MixtureFlow:
     whether it has ended]]]].
     """
 
-    def __init__(self, mixture: Mixture | DataPipeline, context: Context, own: Any) -> None:
+    def __init__(
+        self, mixture: Mixture | DataPipeline, context: Context, own: tuple[int, int, list[Any]] | None
+    ) -> None:
         self._weights, self._longest = mixture.weights, mixture.longest
         self._draws = context.draws("mixture")
-        count = len(mixture.datasets)
-        self._drawn: int
-        self._turn: int
-        self._drawn, self._turn, states = own or (0, 0, [None] * count)
+        self._drawn, self._turn, states = own or (0, 0, [None] * len(mixture.datasets))
         self._streams = [_Stream(dataset, context, state) for dataset, state in zip(mixture.datasets, states)]
 
     def __iter__(self) -> Iterator[Any]:
@@ -129,9 +128,7 @@ _END = object()
 class _Stream:
     """One dataset of a mixture, and where it is."""
 
-    def __init__(self, dataset: Any, context: Context, own: Any) -> None:
-        self._given: int
-        self.ended: bool
+    def __init__(self, dataset: Any, context: Context, own: tuple[Any, int, bool] | None) -> None:
         state, self._given, self.ended = own or (None, 0, False)
         self._stateful = is_stateful(dataset)
         if isinstance(dataset, Chain):
@@ -159,7 +156,7 @@ class _Stream:
         return sample
 
     def position(self) -> list[Any]:
-        if self._ahead:
+        if self._ahead and self._own is not None:
             return copy.deepcopy(list(self._own))
         untouched = self._given == 0 or self.ended or not self._stateful
         return [None if untouched else copy.deepcopy(unsigned_state(self._dataset)), self._given, self.ended]

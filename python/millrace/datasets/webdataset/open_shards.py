@@ -16,12 +16,11 @@ from typing import Any
 from millrace import _core, stores
 from millrace.errors import UnavailableError
 from millrace.stores.disk_cache import data_path
-from millrace.stores.settings import Settings
+from millrace.stores.settings import Settings, locate
 from millrace.stores.sources import RemoteObject
 
-from ...stores.settings import locate
 from . import utils
-from .tar_streams import group_by_keys, tar_file_expander
+from .urls import expand_urls
 
 _COMMAND = "pipe:"
 
@@ -127,21 +126,6 @@ class StoreOptions:
     since: int = field(default_factory=time.time_ns, compare=False)
 
 
-@dataclass(frozen=True)
-class Command:
-    """A shard that a command writes, where commands are allowed (utils.py). It is read by Python, front to
-    back, once.
-    """
-
-    url: str
-
-    def samples(self, select_files: Any, rename_files: Any) -> Iterator[dict[str, Any]]:
-        archive = {"url": self.url, "stream": opened(self.url)}
-        return group_by_keys(
-            tar_file_expander([archive], select_files=select_files, rename_files=rename_files)
-        )
-
-
 def is_local(url: str) -> bool:
     """Whether it is a path, with or without file: before it."""
     return url.startswith("file:") or not _SCHEME.match(url)
@@ -166,6 +150,14 @@ def check_url(url: str, commands: bool = False) -> None:
         )
 
 
+def checked_urls(urls: str | Iterable[str], commands: bool = False) -> tuple[str, ...]:
+    """The URLs that `urls` stands for, of each of which check_url() was asked."""
+    found = tuple(expand_urls(urls))
+    for url in found:
+        check_url(url, commands)
+    return found
+
+
 def opened_shards(
     urls: Iterable[str],
     all_local: bool | None = None,
@@ -174,7 +166,7 @@ def opened_shards(
 ) -> Iterator[tuple[str, Any]]:
     """(url, a path or ByteSource) of each; what cannot be opened comes as the exception instead, and the
     others behind it all the same.
-    `commands`: whoever asks can read a Command, too.
+    `commands`: whoever asks can run those, too, which come as they are.
 
     If `all_local` is given, `urls` may be endless. Of stores, those of the next shards are drawn and asked
     for ahead of their turn.
@@ -184,7 +176,7 @@ def opened_shards(
         all_local = all(map(is_local, urls))
     if not all_local:
         return _from_stores(urls, options)
-    return ((url, Command(url) if commands and is_command(url) else _local(url)) for url in urls)
+    return ((url, url if commands and is_command(url) else _local(url)) for url in urls)
 
 
 def remote_object(url: str, options: StoreOptions, memory: int) -> Any:

@@ -16,10 +16,12 @@ from millrace import _core
 from millrace._common.signed_urls import unsigned
 
 from ...samplers.readers import SEED_BITS
+from .chain import Chain
 from .flow import Context, Draws, Flow, Position
 from .handlers import Handler, reraise_exception
-from .open_shards import Command, StoreOptions, cached_path, is_local, opened_shards
+from .open_shards import StoreOptions, cached_path, is_command, is_local, opened, opened_shards
 from .split import Share, Splitter, share_of
+from .tar_streams import group_by_keys, tar_file_expander
 
 _LOCATED_BYTES = 4096  # smaller files are read with their headers, which costs nothing more
 
@@ -69,16 +71,42 @@ class Shards:
             position += 1
 
 
+class ShardChain(Chain):
+    """A pipeline over shards, or over files that are divided as these are; `kind`: what messages call
+    them.
+    """
+
+    shards: Shards
+    kind = "shards"
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.shards.urls
+
+    @property
+    def _shuffles(self) -> bool:
+        return self.shards.shuffled or self.shards.resampled or super()._shuffles
+
+    def _facts(self) -> list[str]:
+        shards = self.shards
+        order = "resampled" if shards.resampled else "shuffled" if shards.shuffled else "in order"
+        return [f"{len(shards.urls)} {self.kind} {order}, seed {self.seed}"]
+
+    def __repr__(self) -> str:
+        stages = "".join(f".{stage}" for stage in self._stages)
+        kind = self.kind.partition(" ")[0]
+        return f"{type(self).__name__}({len(self.urls)} {kind}, seed={self.seed}){stages}"
+
+
 class ShardFlow:
     """The samples of one reader. Its position: [[shards behind it, samples behind it in the present shard]].
 
     Samples are counted with those that other readers take, so the count is where the shard's reader starts.
     """
 
-    def __init__(self, shards: Shards, context: Context, own: Any) -> None:
+    def __init__(self, shards: Shards, context: Context, own: tuple[int, int] | None) -> None:
         self._shards, self._context = shards, context
-        self._shard: int
-        self._sample: int
         self._shard, self._sample = own or (0, 0)
         self._stride, self._offset, self._url = 1, 0, ""
         self._read_ahead = _core.ReadAhead()
@@ -143,8 +171,12 @@ class ShardFlow:
         if isinstance(source, Exception):
             raise source
         shards = self._shards
-        if isinstance(source, Command):
-            return islice(source.samples(shards.select_files, shards.rename_files), self._sample, None)
+        if isinstance(source, str) and is_command(source):  # read by Python, front to back, once
+            archive = {"url": source, "stream": opened(source)}
+            files = tar_file_expander(
+                [archive], select_files=shards.select_files, rename_files=shards.rename_files
+            )
+            return islice(group_by_keys(files), self._sample, None)
         # What a store fetches is gone from memory when it was passed, so its files are read at once.
         is_here = isinstance(source, str) or source.is_here
         located = _LOCATED_BYTES if is_here and self._reads_later() else None

@@ -152,11 +152,10 @@ def _divide(
     """(the shards of one of `count`, of how many samples it takes one, the rule)"""
     have = f"{len(shards)} shard{'s' if len(shards) != 1 else ''}"
     if callable(splitter):
-        return (
-            _as_chosen(splitter, shards, urls),
-            1,
-            f"{have}: {getattr(splitter, '__name__', splitter)} chooses for {who}",
-        )
+        entries: Iterator[Any] = ({"url": urls[number], "millrace_shard": number} for number in shards)
+        chosen: Iterable[Any] = splitter(entries)
+        numbers = [e["millrace_shard"] if "millrace_shard" in e else urls.index(e["url"]) for e in chosen]
+        return numbers, 1, f"{have}: {getattr(splitter, '__name__', splitter)} chooses for {who}"
     if splitter is None:
         return shards, 1, f"{have}: all {who} read all, as the splitter is None"
     if count == 1:
@@ -169,13 +168,6 @@ def _divide(
         count,
         f"{have} for {count} {who}: {few} {who}, so each reads all of them and takes every {count}. sample",
     )
-
-
-def _as_chosen(splitter: Callable[..., Any], shards: list[int], urls: list[str]) -> list[int]:
-    chosen = splitter({"url": urls[number], "millrace_shard": number} for number in shards)  # type: ignore[arg-type]
-    return [
-        entry["millrace_shard"] if "millrace_shard" in entry else urls.index(entry["url"]) for entry in chosen
-    ]
 
 
 def split_by_node(source: Iterable[Any]) -> Iterator[Any]:

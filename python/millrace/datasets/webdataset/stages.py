@@ -18,7 +18,7 @@ from typing import Any, Union
 from . import utils
 from .decoders import AllowPickle, Decoder, PickleRefused, SampleDecoder
 from .flow import Stage
-from .handlers import Handler, reraise_exception
+from .handlers import LEFT_OUT, Handler, handled, reraise_exception
 
 Fields = Union[str, list[str], tuple[str, ...]]  # alternatives: "jpg;png", or a list of names
 
@@ -73,19 +73,7 @@ class Each(Stage):
         raise NotImplementedError
 
     def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
-        function, handler = self.apply, self.handler
-        for sample in samples:
-            try:
-                result = function(sample)
-            except Exception as error:
-                if handler(error):
-                    continue
-                return
-            if result is not LEFT_OUT:
-                yield result
-
-
-LEFT_OUT = object()
+        return handled(self.apply, samples, self.handler)
 
 
 @dataclass(frozen=True)

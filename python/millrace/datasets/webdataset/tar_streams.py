@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .handlers import Handler, reraise_exception
+from .handlers import LEFT_OUT, Handler, handled, reraise_exception
 
 _PATH = re.compile(r"((?:.*/)?[^.]+)\.([^/]*)")
 META = r"__[^/]*__($|/)"
@@ -39,25 +39,22 @@ def tar_file_iterator(
 
     skip_meta: a regular expression of names that are left out; None leaves out "__name__" only.
     """
+
+    def file_of(member: tarfile.TarInfo) -> Any:
+        name = member.name
+        archive.members = []  # type: ignore[attr-defined]  # it keeps all of them otherwise
+        if not member.isreg() or ("/" not in name and name.startswith("__") and name.endswith("__")):
+            return LEFT_OUT
+        if skip_meta is not None and re.match(skip_meta, name):
+            return LEFT_OUT
+        name = rename_files(name) if rename_files else name
+        if select_files is not None and not select_files(name):
+            return LEFT_OUT
+        content = archive.extractfile(member)
+        return {"fname": name, "data": b"" if content is None else content.read()}
+
     with tarfile.open(fileobj=fileobj, mode="r|*") as archive:
-        for member in _members(archive):
-            name = member.name
-            archive.members = []  # type: ignore[attr-defined]  # it keeps all of them otherwise
-            if not member.isreg() or ("/" not in name and name.startswith("__") and name.endswith("__")):
-                continue
-            if skip_meta is not None and re.match(skip_meta, name):
-                continue
-            try:
-                name = rename_files(name) if rename_files else name
-                if select_files is not None and not select_files(name):
-                    continue
-                content = archive.extractfile(member)
-                made = {"fname": name, "data": b"" if content is None else content.read()}
-            except Exception as error:
-                if handler(error):
-                    continue
-                return
-            yield made
+        yield from handled(file_of, _members(archive), handler)
 
 
 def _members(archive: Any) -> Iterator[Any]:

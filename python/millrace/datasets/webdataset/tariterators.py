@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .gopen import gopen
-from .handlers import Handler, reraise_exception
+from .handlers import Handler, handled, reraise_exception
 from .shardlists import TarfileToSamples, tarfile_to_samples
 from .tar_streams import (
     Sample,
@@ -35,14 +35,12 @@ __all__ = [
 
 def url_opener(data: Iterable[Sample], handler: Handler = reraise_exception, **kw: Any) -> Iterator[Sample]:
     """{"url": ...} with its "stream", by gopen(url, **kw)."""
-    for sample in data:
-        try:
-            sample["stream"] = gopen(sample["url"], **kw)
-        except Exception as error:
-            if handler(error):
-                continue
-            return
-        yield sample
+
+    def opened(sample: Sample) -> Sample:
+        sample["stream"] = gopen(sample["url"], **kw)
+        return sample
+
+    return handled(opened, data, handler)
 
 
 def tarfile_samples(

@@ -38,10 +38,7 @@ def expand_urls(urls: str | os.PathLike[str] | Iterable[str]) -> list[str]:
 
 def _with_variables(text: str) -> str:
     for _ in range(_MOST_SUBSTITUTIONS):
-        replaced = _VARIABLE.sub(_value, text)
-        if replaced == text:
-            break
-        text = replaced
+        text = _VARIABLE.sub(_value, text)
     return text
 
 
