@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import base64
 import functools
+import os
 import pkgutil
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .. import _core
+from .._common.regular_files import open_regular
 from .asking import asked, look_around_once
 from .replaced import Replaced
 
@@ -25,6 +27,20 @@ _MOST_PIXELS = 1 << 28  # packages have limits of their own, all of them above
 
 def is_jpeg(data: bytes) -> bool:
     return data.startswith(_JPEG)
+
+
+def jpeg_in(path: Any) -> bytes | None:
+    """A JPEG file's bytes; None for all else, which the package meets, too."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    try:
+        with open_regular(path, "rb", buffering=0) as file:
+            if not is_jpeg(file.read(len(_JPEG))):
+                return None
+            file.seek(0)
+            return file.read()
+    except (OSError, ValueError):
+        return None
 
 
 def decoded(jpeg: bytes, make: Callable[[_core.RecordedPicture], T | None]) -> T | None:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._common.regular_files import open_regular
-from .decoding import agrees, decoded, is_jpeg, put_in_front
+from .decoding import agrees, decoded, is_jpeg, jpeg_in, put_in_front
 from .orientation import orientation_of
 from .replaced import Replaced
 
@@ -62,17 +61,8 @@ def _decoded(jpeg: bytes, flags: int) -> np.ndarray | None:
 
 def _imread(filename: Any, *more: Any, **named: Any) -> np.ndarray | None:
     flags = _flags(more, named, 1)
-    if flags is None or not isinstance(filename, (str, os.PathLike)):
-        return None
-    try:
-        with open_regular(filename, "rb", buffering=0) as file:
-            if not is_jpeg(file.read(3)):
-                return None
-            file.seek(0)
-            jpeg = file.read()
-    except (OSError, ValueError):  # which OpenCV meets, too
-        return None
-    return _decoded(jpeg, flags)
+    jpeg = None if flags is None else jpeg_in(filename)
+    return None if flags is None or jpeg is None else _decoded(jpeg, flags)
 
 
 def _imdecode(buf: Any, *more: Any, **named: Any) -> np.ndarray | None:

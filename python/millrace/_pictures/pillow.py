@@ -16,7 +16,6 @@ pictures are recorded, and taken out by `uninstall()`:
 
 from __future__ import annotations
 
-import functools
 import io
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +28,7 @@ from .asking import asked
 from .info import LazyInfo
 from .pillow_versions import DOOR, MAY_BEGIN_DOWN
 from .plain_files import end_png, is_plain
-from .replaced import Replaced
+from .replaced import Replaced, around
 
 _RECORD = "_millrace_record"
 _SHOWN = "_millrace_shown"
@@ -268,80 +267,62 @@ def hold(image: Image.Image, record: _core.RecordedPicture) -> bool:
     return True
 
 
-def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _waiting(self: Image.Image, *args: Any, original: Callable[..., Any], **kwargs: Any) -> Any:
     """A method that returns a picture: of a waiting one, a waiting one."""
-
-    @functools.wraps(original)
-    def method(self: Image.Image, *args: Any, **kwargs: Any) -> Any:
-        record = recorded(self)
-        if record is None:
-            return original(self, *args, **kwargs)
-        stand_in = object.__new__(type(self))
-        stand_in.__dict__.update(self.__dict__)
-        stand_in.__dict__[DOOR] = _CoreImage(record)
-        try:
-            result = original(stand_in, *args, **kwargs)
-        except (_core.NotRecorded, AttributeError, TypeError):  # what can't wait, or the script's own mistake
-            return original(self, *args, **kwargs)
-        return _no_larger(_settled(result), record)
-
-    return method
+    record = recorded(self)
+    if record is None:
+        return original(self, *args, **kwargs)
+    stand_in = object.__new__(type(self))
+    stand_in.__dict__.update(self.__dict__)
+    stand_in.__dict__[DOOR] = _CoreImage(record)
+    try:
+        result = original(stand_in, *args, **kwargs)
+    except (_core.NotRecorded, AttributeError, TypeError):  # what can't wait, or the script's own mistake
+        return original(self, *args, **kwargs)
+    return _no_larger(_settled(result), record)
 
 
-def _tobytes(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def tobytes(self: Image.Image, encoder_name: str = "raw", *args: Any) -> bytes:
-        record = recorded(self)
-        if record is None or encoder_name != "raw" or (args and args != (self.mode,)):
-            return original(self, encoder_name, *args)
-        if self.__dict__.get(_LOOKS):  # the second look
-            _make_pixels(self, record)
-            return original(self, encoder_name, *args)
-        if (counts := asked()) is not None:
-            counts.called()
-        return looked_at(self, record, "tobytes", record.mode)
-
-    return tobytes
-
-
-def _load(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def load(self: Image.Image) -> Any:
-        record = record_of(self)
-        return original(self) if record is None else _Access(self, record)
-
-    return load
+@around
+def _tobytes(
+    self: Image.Image, encoder_name: str = "raw", *args: Any, original: Callable[..., bytes]
+) -> bytes:
+    record = recorded(self)
+    if record is None or encoder_name != "raw" or (args and args != (self.mode,)):
+        return original(self, encoder_name, *args)
+    if self.__dict__.get(_LOOKS):  # the second look
+        _make_pixels(self, record)
+        return original(self, encoder_name, *args)
+    if (counts := asked()) is not None:
+        counts.called()
+    return looked_at(self, record, "tobytes", record.mode)
 
 
-def _close(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def close(self: Image.Image) -> None:
-        original(self)
-        self.__dict__.pop(_RECORD, None)
-        self.__dict__.pop(FILE, None)
-
-    return close
+@around
+def _load(self: Image.Image, *, original: Callable[..., Any]) -> Any:
+    record = record_of(self)
+    return original(self) if record is None else _Access(self, record)
 
 
-def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def load(self: ImageFile.ImageFile) -> Any:
-        if record_of(self) is None and self.tile:
-            _begin(self)
-        record = record_of(self)
-        return original(self) if record is None else _Access(self, record)
-
-    return load
+@around
+def _close(self: Image.Image, *, original: Callable[..., None]) -> None:
+    original(self)
+    self.__dict__.pop(_RECORD, None)
+    self.__dict__.pop(FILE, None)
 
 
-def _copy_info(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _load_file(self: ImageFile.ImageFile, *, original: Callable[..., Any]) -> Any:
+    if record_of(self) is None and self.tile:
+        _begin(self)
+    record = record_of(self)
+    return original(self) if record is None else _Access(self, record)
+
+
+@around
+def _copy_info(self: Image.Image, *, original: Callable[..., Any]) -> Any:
     """What is read when it is asked for is so in the copy, too."""
-
-    @functools.wraps(original)
-    def copy_info(self: Image.Image) -> Any:
-        return self.info.copy() if type(self.info) is LazyInfo else original(self)
-
-    return copy_info
+    return self.info.copy() if type(self.info) is LazyInfo else original(self)
 
 
 # ------------------------------------------------------------------ in and out of Pillow's classes

@@ -16,51 +16,48 @@ from PIL import Image
 from .. import _core
 from .._common.shipped import replaced
 from .pillow import derived, hold, record_of, recorded, rendered
-from .replaced import Replaced, can_be_redirected
+from .replaced import Replaced, around, can_be_redirected
 
 _AFFINE = 0
 _OPERATION = "_millrace_operation"  # of an enhancer that waits
 _ENHANCERS = {"Brightness": "brightness", "Color": "saturation", "Contrast": "contrast"}
 
 
-def _histogram(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _histogram(
+    self: Image.Image, mask: Any = None, extrema: Any = None, *, original: Callable[..., Any]
+) -> Any:
     """The picture's pixels are made, and what follows is recorded over them."""
-
-    @functools.wraps(original)
-    def counted(self: Image.Image, mask: Any = None, extrema: Any = None) -> Any:
-        record = recorded(self)
-        if record is None or mask is not None or extrema is not None:
-            return original(self, mask, extrema)
-        made = rendered(record, record.made)
-        return made.histogram() if hold(self, made) else original(self)
-
-    return counted
+    record = recorded(self)
+    if record is None or mask is not None or extrema is not None:
+        return original(self, mask, extrema)
+    made = rendered(record, record.made)
+    return made.histogram() if hold(self, made) else original(self)
 
 
-def _transform(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def transformed(
-        self: Image.Image,
-        size: Any,
-        method: Any,
-        data: Any = None,
-        resample: Any = 0,
-        fill: Any = 1,
-        fillcolor: Any = None,
-    ) -> Any:
-        # Pillow copies what is known of the picture before it loads it: of a PNG, without what stands behind.
-        record = recorded(self) if self.format == "JPEG" else record_of(self)
-        if record is not None and method == _AFFINE and tuple(size) == self.size:
-            try:
-                colour = _colour(fillcolor, record.mode)
-                made = record.map(tuple(map(float, data[:6])), int(resample), colour)
-            except (_core.NotRecorded, TypeError, ValueError):
-                pass
-            else:
-                return derived(self, made)
-        return original(self, size, method, data, resample, fill, fillcolor)
-
-    return transformed
+@around
+def _transform(
+    self: Image.Image,
+    size: Any,
+    method: Any,
+    data: Any = None,
+    resample: Any = 0,
+    fill: Any = 1,
+    fillcolor: Any = None,
+    *,
+    original: Callable[..., Any],
+) -> Any:
+    # Pillow copies what is known of the picture before it loads it: of a PNG, without what stands behind.
+    record = recorded(self) if self.format == "JPEG" else record_of(self)
+    if record is not None and method == _AFFINE and tuple(size) == self.size:
+        try:
+            colour = _colour(fillcolor, record.mode)
+            made = record.map(tuple(map(float, data[:6])), int(resample), colour)
+        except (_core.NotRecorded, TypeError, ValueError):
+            pass
+        else:
+            return derived(self, made)
+    return original(self, size, method, data, resample, fill, fillcolor)
 
 
 def _colour(fillcolor: Any, mode: str) -> tuple[int, int, int]:
@@ -76,19 +73,17 @@ def _colour(fillcolor: Any, mode: str) -> tuple[int, int, int]:
     return tuple(fillcolor)  # type: ignore[return-value]
 
 
-def _expand(original: Callable[..., Any]) -> Callable[..., Any]:
-    def expand(image: Any, border: Any = 0, fill: Any = 0) -> Any:
-        record = recorded(image) if isinstance(image, Image.Image) and fill is not None else None
-        if record is not None and "transparency" not in image.info:  # which newer ones keep
-            try:
-                made = record.pad(_borders(border), _colour(fill, record.mode))
-            except (_core.NotRecorded, TypeError, ValueError):
-                pass
-            else:  # pasted into a new picture, which has no info
-                return derived(image, made, info=False)
-        return original(image, border, fill)
-
-    return expand
+@around
+def _expand(image: Any, border: Any = 0, fill: Any = 0, *, original: Callable[..., Any]) -> Any:
+    record = recorded(image) if isinstance(image, Image.Image) and fill is not None else None
+    if record is not None and "transparency" not in image.info:  # which newer ones keep
+        try:
+            made = record.pad(_borders(border), _colour(fill, record.mode))
+        except (_core.NotRecorded, TypeError, ValueError):
+            pass
+        else:  # pasted into a new picture, which has no info
+            return derived(image, made, info=False)
+    return original(image, border, fill)
 
 
 def _borders(border: Any) -> tuple[int, int, int, int]:
@@ -130,21 +125,18 @@ def _beginning(begin: Callable[..., None], operation: str) -> Callable[..., None
     return __init__
 
 
-def _enhance(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def enhance(self: Any, factor: float) -> Any:
-        operation = self.__dict__.get(_OPERATION)
-        record = None if operation is None else record_of(self.image)
-        if operation is not None and record is not None:
-            try:
-                made = record.recolor(operation, factor)
-            except (_core.NotRecorded, TypeError):
-                pass
-            else:  # Pillow's result is derived from what it blends with, which has no info of the picture's
-                return derived(self.image, made, info=operation == "saturation")
-        return original(self, factor)
-
-    return enhance
+@around
+def _enhance(self: Any, factor: float, *, original: Callable[..., Any]) -> Any:
+    operation = self.__dict__.get(_OPERATION)
+    record = None if operation is None else record_of(self.image)
+    if operation is not None and record is not None:
+        try:
+            made = record.recolor(operation, factor)
+        except (_core.NotRecorded, TypeError):
+            pass
+        else:  # Pillow's result is derived from what it blends with, which has no info of the picture's
+            return derived(self.image, made, info=operation == "saturation")
+    return original(self, factor)
 
 
 # ------------------------------------------------------------------ in and out of Pillow's classes

@@ -17,7 +17,7 @@ from .._common.shipped import replaced
 from . import pillow
 from .asking import asked
 from .pillow import FILE, recording_of, waits
-from .replaced import Replaced
+from .replaced import Replaced, around
 
 _replaced = Replaced()
 
@@ -70,34 +70,27 @@ def _begin(image: ImageFile.ImageFile, data: bytes) -> None:
     counts.opened += 1
 
 
-def _open(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _open(self: ImageFile.ImageFile, *, original: Callable[..., None]) -> None:
     """Pillow reads the whole file here, and never again, whatever becomes of the file: so its bytes stay."""
-
-    @functools.wraps(original)
-    def opens(self: ImageFile.ImageFile) -> None:
-        if asked() is None:
-            return original(self)
-        file: Any = self.fp
-        data = file.read()
-        self.fp = io.BytesIO(data)
-        try:
-            original(self)
-        finally:
-            self.fp = file
-        self.__dict__[FILE] = data
-
-    return opens
-
-
-def _load(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def load(self: ImageFile.ImageFile) -> Any:
-        data = self.__dict__.pop(FILE, None)
-        if type(data) is bytes:
-            _begin(self, data)
+    if asked() is None:
         return original(self)
+    file: Any = self.fp
+    data = file.read()
+    self.fp = io.BytesIO(data)
+    try:
+        original(self)
+    finally:
+        self.fp = file
+    self.__dict__[FILE] = data
 
-    return load
+
+@around
+def _load(self: ImageFile.ImageFile, *, original: Callable[..., Any]) -> Any:
+    data = self.__dict__.pop(FILE, None)
+    if type(data) is bytes:
+        _begin(self, data)
+    return original(self)
 
 
 def install() -> None:

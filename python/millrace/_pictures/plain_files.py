@@ -28,7 +28,7 @@ def is_plain(image: ImageFile.ImageFile, load: Callable[[Any], Any]) -> bool:
     if getattr(image, "is_animated", False):
         return False
     return (
-        type(image) is _png()
+        type(image) is getattr(sys.modules.get("PIL.PngImagePlugin"), "PngImageFile", None)
         and decoder == "zip"
         and how == image.mode
         and _PNG + "prepare_idat" in image.__dict__
@@ -52,11 +52,6 @@ def _decodes_alike(load: Any) -> bool:
 
 
 _PNG = "_PngImageFile__"  # "idat": how many bytes are left of the data chunk in which Pillow stands
-
-
-def _png() -> Any:
-    module = sys.modules.get("PIL.PngImagePlugin")
-    return None if module is None else module.PngImageFile
 
 
 def end_png(image: Any, data: bytes) -> None:

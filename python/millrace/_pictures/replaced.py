@@ -7,6 +7,7 @@ and a pickled function is found again by its name.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 import sys
@@ -20,12 +21,25 @@ NOTHING = object()  # stood there: a class inherits the attribute, or nobody has
 Wrap = Callable[[Any], Any]
 
 
+def around(ours: Callable[..., Any]) -> Wrap:
+    """A decorator of what replaces a function: its argument `original`, by name alone, is what was there. As
+    that is a default, calls take no longer for it.
+    """
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        made = FunctionType(ours.__code__, ours.__globals__, ours.__name__, ours.__defaults__)
+        made.__kwdefaults__ = {**(ours.__kwdefaults__ or {}), "original": original}
+        return functools.update_wrapper(made, original)
+
+    return wrap
+
+
 class Replaced:
     """The replacements that one module here makes."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[Any, str], tuple[Any, Any]] = {}  # what was there, what is there now
-        self._redirections: dict[FunctionType, Redirection] = {}
+        self._redirections: dict[FunctionType, tuple[CodeType, CodeType]] = {}  # code before, and now
 
     def put(self, owner: Any, name: str, wrap: Wrap) -> None:
         """`wrap(what is there)` becomes owner.name, unless that is replaced by now; of a class that has no
@@ -39,9 +53,18 @@ class Replaced:
         setattr(owner, name, ours)
 
     def redirect(self, function: FunctionType, wrap: Wrap) -> None:
-        """`wrap(original)` is called in the place of `function`, whatever name somebody has it by."""
-        if function not in self._redirections:
-            self._redirections[function] = Redirection(function, wrap)
+        """`wrap(original)` is called in the place of `function`, whatever name somebody has it by:
+        `function` gets other code, and `original` has its.
+        """
+        if function in self._redirections:
+            return
+        code = function.__code__
+        original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
+        original.__kwdefaults__ = function.__kwdefaults__
+        key = f"{function.__module__}:{function.__name__}"
+        REDIRECTED[key] = wrap(original)
+        function.__code__ = _code_that_calls(key, function)
+        self._redirections[function] = code, function.__code__
 
     def original(self, owner: Any, name: str) -> Any:
         """owner.name without what was put there."""
@@ -59,37 +82,13 @@ class Replaced:
             if there is ours:
                 setattr(owner, name, original)
             del self._places[owner, name]
-        for redirection in self._redirections.values():
-            redirection.take_back()
+        for function, (code, ours) in self._redirections.items():
+            if function.__code__ is ours:  # or somebody put other code there since
+                function.__code__ = code
         self._redirections.clear()
 
 
 REDIRECTED: dict[str, Callable[..., Any]] = {}  # by "module:name"
-
-
-class Redirection:
-    """`wrap(original)` is called in the place of `function`, which gets other code; `original` has its."""
-
-    def __init__(
-        self, function: FunctionType, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-    ) -> None:
-        self._function, self._code = function, function.__code__
-        original = FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__
-        )
-        original.__kwdefaults__ = function.__kwdefaults__
-        key = f"{function.__module__}:{function.__name__}"
-        REDIRECTED[key] = wrap(original)
-        self._ours = function.__code__ = _code_that_calls(key, function)
-
-    @property
-    def is_in_place(self) -> bool:
-        return self._function.__code__ is self._ours
-
-    def take_back(self) -> None:
-        """Unless somebody put other code there since."""
-        if self.is_in_place:
-            self._function.__code__ = self._code
 
 
 def can_be_redirected(function: Any) -> TypeGuard[FunctionType]:

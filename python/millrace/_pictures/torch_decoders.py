@@ -10,9 +10,7 @@ colour, other devices, and an orientation that their versions read differently.
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,8 +18,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .._common.regular_files import open_regular
-from .decoding import agrees, decoded, put_in_front
+from .decoding import agrees, decoded, jpeg_in, put_in_front
 from .orientation import orientation_of
 from .replaced import Replaced
 
@@ -45,8 +42,7 @@ def _decoded(jpeg: bytes, mode: int, turned: bool) -> torch.Tensor | None:
             pixels = torch.from_numpy(record.array("L")).unsqueeze(-1)
         else:
             pixels = torch.from_numpy(record.convert("RGB").array("RGB"))
-        tensor = pixels.permute(2, 0, 1)
-        return _upright(tensor, orientation)
+        return _upright(pixels.permute(2, 0, 1), orientation)
 
     return decoded(jpeg, make)
 
@@ -75,12 +71,7 @@ def _vision_operator(data: Any, mode: Any, apply_exif_orientation: Any = False) 
 
 
 def _codec_operator(data: Any, mode: Any) -> torch.Tensor | None:
-    jpeg = _bytes_of(data)
-    return None if jpeg is None else _decoded(jpeg, mode, turned=True)
-
-
-def _tensor_of(jpeg: bytes) -> torch.Tensor:
-    return torch.frombuffer(bytearray(jpeg), dtype=torch.uint8)
+    return _vision_operator(data, mode, True)
 
 
 def _put_in_vision(package: Any) -> None:
@@ -93,12 +84,8 @@ def _put_in_vision(package: Any) -> None:
         return
     operators = torch.ops.image
     for name in ("decode_image", "decode_jpeg"):
-        if _agrees(functools.partial(_third_true, getattr(operators, name))):
+        if _agrees(getattr(operators, name), True):
             put_in_front(_replaced, operators, name, _vision_operator, f"torch:ops.image.{name}")
-
-
-def _third_true(operator: Callable[..., Any], data: torch.Tensor, mode: int) -> Any:
-    return operator(data, mode, True)
 
 
 def _put_in_codec(decoders: Any) -> None:
@@ -106,10 +93,13 @@ def _put_in_codec(decoders: Any) -> None:
         put_in_front(_replaced, decoders, "_decode_jpeg", _codec_operator, f"{_CODEC}:_decode_jpeg")
 
 
-def _agrees(turning: Callable[[torch.Tensor, int], Any]) -> bool:
-    return agrees(
-        lambda jpeg: turning(_tensor_of(jpeg), _UNCHANGED), lambda jpeg: _decoded(jpeg, _UNCHANGED, True)
-    )
+def _agrees(turning: Callable[..., Any], *more: bool) -> bool:
+    """`more`: arguments behind the mode."""
+
+    def theirs(jpeg: bytes) -> Any:
+        return turning(torch.frombuffer(bytearray(jpeg), dtype=torch.uint8), _UNCHANGED, *more)
+
+    return agrees(theirs, lambda jpeg: _decoded(jpeg, _UNCHANGED, True))
 
 
 # ------------------------------------------------------------------ functions without operators
@@ -127,22 +117,12 @@ def _in_place_of(original: Callable[..., Any]) -> Callable[..., torch.Tensor | N
         except (TypeError, ValueError, AttributeError, RuntimeError):  # the script's own mistake
             return None
         source = next(iter(given.values()))
-        jpeg = _bytes_of(source) if isinstance(source, torch.Tensor) else _file(source)
+        jpeg = _bytes_of(source) if isinstance(source, torch.Tensor) else jpeg_in(source)
         if jpeg is None or number is None or not on_cpu:
             return None
         return _decoded(jpeg, number, bool(given.get("apply_exif_orientation", False)))
 
     return ours
-
-
-def _file(path: Any) -> bytes | None:
-    if not isinstance(path, (str, os.PathLike)):
-        return None
-    try:
-        with open_regular(path, "rb", buffering=0) as file:
-            return file.read()
-    except (OSError, ValueError):
-        return None
 
 
 # ------------------------------------------------------------------ in and out of the packages

@@ -20,7 +20,7 @@ from .. import _core
 from .._common.shipped import replaced
 from .asking import asked
 from .pillow import derived, looked_at, recorded
-from .replaced import Replaced, can_be_redirected
+from .replaced import Replaced, around, can_be_redirected
 
 _FUNCTIONS = "torchvision.transforms.functional"
 _PILLOW_FUNCTIONS = "torchvision.transforms._functional_pil"
@@ -59,58 +59,47 @@ def record_to_convert(image: Any) -> _core.RecordedPicture | None:
 # ------------------------------------------------------------------ functions
 
 
-def _to_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
-    def to_tensor(pic: Any) -> Any:
-        record = record_to_convert(pic) if torch.get_default_dtype() is torch.float32 else None
-        return original(pic) if record is None else looked_at(pic, record, "tensor", values_of())
-
-    return to_tensor
+@around
+def _to_tensor(pic: Any, *, original: Callable[..., Any]) -> Any:
+    record = record_to_convert(pic) if torch.get_default_dtype() is torch.float32 else None
+    return original(pic) if record is None else looked_at(pic, record, "tensor", values_of())
 
 
-def _pil_to_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _pil_to_tensor(pic: Any, *, original: Callable[..., Any]) -> Any:
     """A view of rows, columns and channels, as torchvision's is."""
-
-    def pil_to_tensor(pic: Any) -> Any:
-        record = record_to_convert(pic)
-        if record is None:
-            return original(pic)
-        tensor = torch.from_numpy(looked_at(pic, record, "array", record.mode))
-        return (tensor.unsqueeze(-1) if record.mode == "L" else tensor).permute(2, 0, 1)
-
-    return pil_to_tensor
+    record = record_to_convert(pic)
+    if record is None:
+        return original(pic)
+    tensor = torch.from_numpy(looked_at(pic, record, "array", record.mode))
+    return (tensor.unsqueeze(-1) if record.mode == "L" else tensor).permute(2, 0, 1)
 
 
-def _adjust_hue(original: Callable[..., Any]) -> Callable[..., Any]:
-    def adjust_hue(img: Any, hue_factor: float) -> Any:
-        record = recorded(img) if isinstance(img, Image.Image) else None
-        if record is not None and -0.5 <= hue_factor <= 0.5:
-            with contextlib.suppress(_core.NotRecorded):
-                return derived(img, record.recolor("hue", hue_factor), info=False)
-        return original(img, hue_factor)
-
-    return adjust_hue
+@around
+def _adjust_hue(img: Any, hue_factor: float, *, original: Callable[..., Any]) -> Any:
+    record = recorded(img) if isinstance(img, Image.Image) else None
+    if record is not None and -0.5 <= hue_factor <= 0.5:
+        with contextlib.suppress(_core.NotRecorded):
+            return derived(img, record.recolor("hue", hue_factor), info=False)
+    return original(img, hue_factor)
 
 
-def _to_grayscale(original: Callable[..., Any]) -> Callable[..., Any]:
-    def to_grayscale(img: Any, num_output_channels: int) -> Any:
-        record = recorded(img) if isinstance(img, Image.Image) and num_output_channels == 3 else None
-        if record is not None:
-            return derived(img, record.convert("L").convert("RGB"), info=False)
-        return original(img, num_output_channels)
-
-    return to_grayscale
+@around
+def _to_grayscale(img: Any, num_output_channels: int, *, original: Callable[..., Any]) -> Any:
+    record = recorded(img) if isinstance(img, Image.Image) and num_output_channels == 3 else None
+    if record is not None:
+        return derived(img, record.convert("L").convert("RGB"), info=False)
+    return original(img, num_output_channels)
 
 
-def _permute_channels(original: Callable[..., Any]) -> Callable[..., Any]:
-    def permute_channels(image: Any, permutation: Any) -> Any:
-        record = recorded(image) if isinstance(image, Image.Image) and image.mode == "RGB" else None
-        if record is not None:
-            with contextlib.suppress(_core.NotRecorded, TypeError):
-                source = [operator.index(channel) for channel in permutation]
-                return derived(image, record.permute(source), info=False)
-        return original(image, permutation)
-
-    return permute_channels
+@around
+def _permute_channels(image: Any, permutation: Any, *, original: Callable[..., Any]) -> Any:
+    record = recorded(image) if isinstance(image, Image.Image) and image.mode == "RGB" else None
+    if record is not None:
+        with contextlib.suppress(_core.NotRecorded, TypeError):
+            source = [operator.index(channel) for channel in permutation]
+            return derived(image, record.permute(source), info=False)
+    return original(image, permutation)
 
 
 # ------------------------------------------------------------------ in and out of torchvision's modules

@@ -9,7 +9,6 @@ and type.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
@@ -22,7 +21,7 @@ from .. import _core
 from .._common.shipped import replaced, replaced_in
 from .asking import asked
 from .pillow import looked_at, record_of
-from .replaced import Replaced
+from .replaced import Replaced, around
 from .torchvision_calls import record_to_convert, values_of
 
 _FUNCTIONS = "torchvision.transforms.functional"
@@ -39,13 +38,14 @@ _V2_METHODS = (
 )
 
 
-class _Shipped:
-    """Parts of torchvision, while nobody has replaced one of them, and before."""
+class _Family:
+    """torchvision's v1 or v2: its parts, while nobody has replaced one of them, and before."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Any, str, Any]] = []
+        self.normalize: type | None = None  # None: not imported yet, or not torchvision's
 
-    def look(self, owners: Iterable[tuple[Any, Iterable[str]]]) -> bool:
+    def look(self, owners: Iterable[tuple[Any, Iterable[str]]], normalize: type) -> bool:
         """False if one of the parts, a name of an owner, is not what torchvision or torch ships by now."""
         self._parts = [
             (owner, name, getattr(owner, name))
@@ -53,10 +53,12 @@ class _Shipped:
             for name in names
             if hasattr(owner, name)
         ]
-        return all(
+        is_shipped = all(
             (replaced_in(owner) if isinstance(owner, type) else replaced(owner.__name__, *names)) is None
             for owner, names in owners
         )
+        self.normalize = normalize if is_shipped else None
+        return is_shipped
 
     def is_as_it_was(self) -> bool:
         return all(getattr(owner, name, None) is part for owner, name, part in self._parts)
@@ -76,73 +78,61 @@ class _Chains:
     """The chains that are known: v1's and v2's once these are imported, if they are torchvision's then."""
 
     def __init__(self) -> None:
-        self._to_tensor: set[type] = set()
-        self._rows: dict[type, type[torch.Tensor]] = {}  # v2's conversions, and what they make
-        self._floats: set[type] = set()
-        self._normalize: set[type] = set()
-        self._v2_normalize: type | None = None
-        self._v1, self._v2 = _Shipped(), _Shipped()
+        self._v1, self._v2 = _Family(), _Family()
+        # Conversions, and what v2's make of pictures; v1's: None.
+        self._row_types: dict[type, type[torch.Tensor] | None] = {}
+        self._floats: tuple[type, ...] = ()
 
     def look_at_v1(self, functions: ModuleType, classes: Any) -> None:
-        if self._to_tensor:
+        if self._v1.normalize is not None:
             return
         steps = (classes.ToTensor, classes.Normalize)
         owners = [(functions, ("to_tensor", "normalize")), *((step, _V1_METHODS) for step in steps)]
-        if self._v1.look(owners):
-            self._to_tensor, self._normalize = {classes.ToTensor}, {classes.Normalize}
+        if self._v1.look(owners, classes.Normalize):
+            self._row_types[classes.ToTensor] = None
 
     def look_at_v2(self, functions: ModuleType, conversions: ModuleType, classes: Any) -> None:
-        if self._rows:
+        if self._v2.normalize is not None:
             return
-        steps = (
-            classes.ToImage,
-            classes.PILToTensor,
-            classes.ToDtype,
-            classes.ConvertImageDtype,
-            classes.Normalize,
-        )
+        floats = (classes.ToDtype, classes.ConvertImageDtype)
+        steps = (classes.ToImage, classes.PILToTensor, *floats, classes.Normalize)
         owners = [
             (functions, ("to_image", "pil_to_tensor", "to_dtype", "normalize")),
             (conversions, ("pil_to_tensor",)),
             *((step, _V2_METHODS) for step in steps),
         ]
-        if self._v2.look(owners):
+        if self._v2.look(owners, classes.Normalize):
             image = sys.modules["torchvision.tv_tensors"].Image
-            self._rows = {classes.ToImage: image, classes.PILToTensor: torch.Tensor}
-            self._floats = {classes.ToDtype, classes.ConvertImageDtype}
-            self._v2_normalize = classes.Normalize
+            self._row_types |= {classes.ToImage: image, classes.PILToTensor: torch.Tensor}
+            self._floats = floats
 
     def tail_of(self, steps: Sequence[Any]) -> _Tail | None:
         timm = sys.modules.get("timm.data.transforms")
-        if timm is not None and self._to_tensor:
-            self._to_tensor.add(timm.MaybeToTensor)  # for pictures the same
+        if timm is not None and self._v1.normalize is not None:
+            self._row_types[timm.MaybeToTensor] = None  # for pictures the same as ToTensor
         for at, step in enumerate(steps):
-            if type(step) in self._rows:
-                return self._rows_tail(steps, at) if _nothing_is_hooked() else None
-            if type(step) in self._to_tensor:
-                return self._planes_tail(steps, at) if _nothing_is_hooked() else None
+            if type(step) in self._row_types:
+                return self._tail(steps, at, self._row_types[type(step)]) if _nothing_is_hooked() else None
         return None
 
-    def _planes_tail(self, steps: Sequence[Any], at: int) -> _Tail | None:
-        if at + 1 == len(steps) or type(steps[at + 1]) not in self._normalize or not self._v1.is_as_it_was():
+    def _tail(self, steps: Sequence[Any], begin: int, row_type: type[torch.Tensor] | None) -> _Tail | None:
+        family = self._v1 if row_type is None else self._v2
+        end = begin + 1
+        if end == len(steps) or not _is_plain(steps[begin]) or not family.is_as_it_was():
             return None
-        if torch.get_default_dtype() is not torch.float32:  # ToTensor's
+        if row_type is not None:
+            if not self._makes_floats(steps[end], row_type):
+                return None
+            end += 1
+        elif torch.get_default_dtype() is not torch.float32:  # ToTensor's
             return None
-        values, channels = _normalized(steps[at + 1], interleaved=False)
-        return None if values is None else _Tail(at, at + 2, values, channels, None)
-
-    def _rows_tail(self, steps: Sequence[Any], at: int) -> _Tail | None:
-        row_type = self._rows[type(steps[at])]
-        if at + 1 == len(steps) or not _is_plain(steps[at]) or not self._v2.is_as_it_was():
-            return None
-        if not self._makes_floats(steps[at + 1], row_type):
-            return None
-        if at + 2 < len(steps) and type(steps[at + 2]) is self._v2_normalize:
-            values, channels = _normalized(steps[at + 2], interleaved=True)
+        interleaved = row_type is not None
+        if end < len(steps) and type(steps[end]) is family.normalize:
+            values, channels = _normalized(steps[end], interleaved)
             if values is not None:
-                return _Tail(at, at + 3, values, channels, row_type)
-        values = values_of(interleaved=True)
-        return None if values is None else _Tail(at, at + 2, values, 1, row_type)
+                return _Tail(begin, end + 1, values, channels, row_type)
+        values = values_of(interleaved=interleaved)
+        return None if values is None else _Tail(begin, end, values, 1, row_type)
 
     def _makes_floats(self, step: Any, row_type: type) -> bool:
         """Whether this is a ToDtype that scales bytes to floats."""
@@ -214,22 +204,16 @@ def _through(steps: Any, tail: _Tail, image: Any) -> Any:
     return image
 
 
-def _compose(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def __call__(self: Any, img: Any) -> Any:  # noqa: N807
-        tail = _tail(self.transforms, img)
-        return original(self, img) if tail is None else _through(self.transforms, tail, img)
-
-    return __call__
+@around
+def _compose(self: Any, img: Any, *, original: Callable[..., Any]) -> Any:
+    tail = _tail(self.transforms, img)
+    return original(self, img) if tail is None else _through(self.transforms, tail, img)
 
 
-def _compose_v2(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def forward(self: Any, *inputs: Any) -> Any:
-        tail = _tail(self.transforms, inputs[0]) if len(inputs) == 1 else None
-        return original(self, *inputs) if tail is None else _through(self.transforms, tail, inputs[0])
-
-    return forward
+@around
+def _compose_v2(self: Any, *inputs: Any, original: Callable[..., Any]) -> Any:
+    tail = _tail(self.transforms, inputs[0]) if len(inputs) == 1 else None
+    return original(self, *inputs) if tail is None else _through(self.transforms, tail, inputs[0])
 
 
 # ------------------------------------------------------------------ in and out of torchvision's classes

@@ -11,6 +11,8 @@ from .functional.interpolation import Interpolation, interpolation_mode
 from .functional.picture import Picture
 
 Fills = Union[Fill, dict[Any, Fill]]
+# Of a colour, by their numbers in torchvision's orders of them.
+PROPERTIES = ("brightness", "contrast", "saturation", "hue")
 Factor = Optional[Union[float, Sequence[float]]]
 
 

@@ -7,11 +7,9 @@ from typing import Any
 import torch
 
 from . import functional as F
-from .arguments import Factor, factor_range
+from .arguments import PROPERTIES, Factor, factor_range
 from .base import RandomApplyTransform, Transform, uniform
 from .functional.picture import Picture
-
-_PROPERTIES = ("brightness", "contrast", "saturation", "hue")  # by their numbers in "fn_idx"
 
 
 class ColorJitter(Transform):
@@ -30,23 +28,21 @@ class ColorJitter(Transform):
         hue: Factor = None,
     ) -> None:
         super().__init__()
-        self.brightness = factor_range(brightness, "brightness")
-        self.contrast = factor_range(contrast, "contrast")
-        self.saturation = factor_range(saturation, "saturation")
-        self.hue = factor_range(hue, "hue")
+        given = (brightness, contrast, saturation, hue)
+        self.brightness, self.contrast, self.saturation, self.hue = map(factor_range, given, PROPERTIES)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         params: dict[str, Any] = {"fn_idx": torch.randperm(4)}
-        for name in _PROPERTIES:
+        for name in PROPERTIES:
             bounds = getattr(self, name)
             params[f"{name}_factor"] = None if bounds is None else uniform(*bounds)
         return params
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         for which in params["fn_idx"].tolist():
-            factor = params[f"{_PROPERTIES[which]}_factor"]
+            factor = params[f"{PROPERTIES[which]}_factor"]
             if factor is not None:
-                inpt = getattr(F, f"adjust_{_PROPERTIES[which]}")(inpt, factor)
+                inpt = getattr(F, f"adjust_{PROPERTIES[which]}")(inpt, factor)
         return inpt
 
 
@@ -70,7 +66,7 @@ class RandomPhotometricDistort(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         params: dict[str, Any] = {}
-        for name in _PROPERTIES:
+        for name in PROPERTIES:
             params[f"{name}_factor"] = uniform(*getattr(self, name)) if torch.rand(1) < self.p else None
         params["contrast_before"] = bool(torch.rand(()) < 0.5)
         channels = F.get_dimensions(flat_inputs[0])[0]

@@ -45,12 +45,9 @@ def _up_to(most: float) -> _Magnitudes:
     return lambda bins, height, width: torch.linspace(0.0, most, bins)
 
 
-def _of_width(bins: int, height: int, width: int) -> torch.Tensor:
-    return torch.linspace(0.0, 150.0 / 331.0 * width, bins)  # 150 pixels of pictures of 331
-
-
-def _of_height(bins: int, height: int, width: int) -> torch.Tensor:
-    return torch.linspace(0.0, 150.0 / 331.0 * height, bins)
+def _of_side(side: int) -> _Magnitudes:
+    """Up to 150 pixels of pictures of 331; `side`: 0 for the height, 1 for the width."""
+    return lambda bins, *size: torch.linspace(0.0, 150.0 / 331.0 * size[side], bins)
 
 
 def _bits(fewer: int) -> _Magnitudes:
@@ -85,19 +82,44 @@ def _table(
     }
 
 
-_RAND = _table(0.3, _of_width, _of_height, 30.0, 0.9, 4)
+_RAND = _table(0.3, _of_side(1), _of_side(0), 30.0, 0.9, 4)
 _WIDE = _table(0.99, _up_to(32.0), _up_to(32.0), 135.0, 0.99, 6)
-_ENHANCEMENTS = {
-    "Brightness": F.adjust_brightness,
-    "Color": F.adjust_saturation,
-    "Contrast": F.adjust_contrast,
-    "Sharpness": F.adjust_sharpness,
+
+
+def _moved(picture: Picture, maps: dict[str, Any], x: float, y: float) -> Picture:
+    return F.affine(picture, 0.0, (int(x), int(y)), 1.0, (0.0, 0.0), **maps)
+
+
+def _sheared(picture: Picture, maps: dict[str, Any], x: float, y: float) -> Picture:
+    """`x`, `y`: tangents."""
+    shear = (math.degrees(math.atan(x)), math.degrees(math.atan(y)))
+    return F.affine(picture, 0.0, (0, 0), 1.0, shear, center=(0, 0), **maps)
+
+
+# What each operation makes of a picture by its magnitude; `maps`: interpolation and fill.
+_CHANGES: dict[str, Callable[[Picture, float, dict[str, Any]], Picture]] = {
+    "Identity": lambda picture, nothing, maps: picture,
+    "ShearX": lambda picture, tangent, maps: _sheared(picture, maps, tangent, 0.0),
+    "ShearY": lambda picture, tangent, maps: _sheared(picture, maps, 0.0, tangent),
+    "TranslateX": lambda picture, pixels, maps: _moved(picture, maps, pixels, 0),
+    "TranslateY": lambda picture, pixels, maps: _moved(picture, maps, 0, pixels),
+    "Rotate": lambda picture, degrees, maps: F.rotate(picture, degrees, **maps),
+    "Brightness": lambda picture, more, maps: F.adjust_brightness(picture, 1.0 + more),
+    "Color": lambda picture, more, maps: F.adjust_saturation(picture, 1.0 + more),
+    "Contrast": lambda picture, more, maps: F.adjust_contrast(picture, 1.0 + more),
+    "Sharpness": lambda picture, more, maps: F.adjust_sharpness(picture, 1.0 + more),
+    "Posterize": lambda picture, bits, maps: F.posterize(picture, int(bits)),
+    "Solarize": lambda picture, share, maps: F.solarize(picture, _largest(picture) * share),
+    "AutoContrast": lambda picture, nothing, maps: F.autocontrast(picture),
+    "Equalize": lambda picture, nothing, maps: F.equalize(picture),
+    "Invert": lambda picture, nothing, maps: F.invert(picture),
 }
-_PLAIN = {"AutoContrast": F.autocontrast, "Equalize": F.equalize, "Invert": F.invert}
 
 
 class _Augment(Transform):
-    """What the policies share: how an operation is applied, and how its magnitude is drawn."""
+    """What the policies share: how an operation is applied, and how its magnitude is drawn. They draw for an
+    operation when it is its turn, in transform(), as torchvision does.
+    """
 
     _AUGMENTATION_SPACE: ClassVar[_Table]
 
@@ -106,14 +128,6 @@ class _Augment(Transform):
         interpolation_mode(interpolation)
         check_fill(fill)
         self.interpolation, self.fill = interpolation, fill
-
-    def forward(self, inpt: Picture) -> Any:
-        """Draws for an operation when it is its turn, as torchvision does."""
-        F.get_dimensions(inpt)
-        return self._augmented(inpt)
-
-    def _augmented(self, inpt: Picture) -> Picture:
-        raise NotImplementedError
 
     def _drawn_name(self) -> str:
         names = tuple(self._AUGMENTATION_SPACE)
@@ -135,27 +149,10 @@ class _Augment(Transform):
         return self._changed(inpt, name, magnitude)
 
     def _changed(self, inpt: Picture, name: str, magnitude: float) -> Picture:
+        if name not in _CHANGES:
+            raise ValueError(f"No transform available for {name}")
         maps: dict[str, Any] = {"interpolation": self.interpolation, "fill": fill_for(self.fill, inpt)}
-        if name == "Identity":
-            return inpt
-        if name in _ENHANCEMENTS:
-            return _ENHANCEMENTS[name](inpt, 1.0 + magnitude)
-        if name in _PLAIN:
-            return _PLAIN[name](inpt)
-        if name in ("ShearX", "ShearY"):
-            angle = math.degrees(math.atan(magnitude))
-            shear = (angle, 0.0) if name == "ShearX" else (0.0, angle)
-            return F.affine(inpt, 0.0, (0, 0), 1.0, shear, center=(0, 0), **maps)
-        if name in ("TranslateX", "TranslateY"):
-            moved = (int(magnitude), 0) if name == "TranslateX" else (0, int(magnitude))
-            return F.affine(inpt, 0.0, moved, 1.0, (0.0, 0.0), **maps)
-        if name == "Rotate":
-            return F.rotate(inpt, magnitude, **maps)
-        if name == "Posterize":
-            return F.posterize(inpt, int(magnitude))
-        if name == "Solarize":
-            return F.solarize(inpt, _largest(inpt) * magnitude)
-        raise ValueError(f"No transform available for {name}")
+        return _CHANGES[name](inpt, magnitude, maps)
 
 
 def _largest(picture: Picture) -> float:
@@ -191,7 +188,7 @@ class RandAugment(_Augment):
             raise ValueError(f"num_ops should be a non-negative integer, but got {num_ops} instead.")
         self.num_ops, self.magnitude, self.num_magnitude_bins = num_ops, magnitude, num_magnitude_bins
 
-    def _augmented(self, inpt: Picture) -> Picture:
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         size = F.get_size(inpt)
         for _ in range(self.num_ops):
             name = self._drawn_name()
@@ -210,7 +207,7 @@ class TrivialAugmentWide(_Augment):
         super().__init__(interpolation, fill)
         self.num_magnitude_bins = num_magnitude_bins
 
-    def _augmented(self, inpt: Picture) -> Picture:
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         bins = self.num_magnitude_bins
         any_of_them = lambda: int(torch.randint(bins, ()))  # noqa: E731
         return self._operated(inpt, F.get_size(inpt), self._drawn_name(), bins, any_of_them)
@@ -242,7 +239,7 @@ class AutoAugment(_Augment):
             raise ValueError(f"The provided policy {policy} is not recognized.")
         return POLICIES[name]
 
-    def _augmented(self, inpt: Picture) -> Picture:
+    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         size = F.get_size(inpt)
         for name, p, which in self._policies[int(torch.randint(len(self._policies), ()))]:
             if torch.rand(()) <= p:

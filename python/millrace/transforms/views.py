@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
@@ -21,32 +21,26 @@ class MultiView:
     def __init__(self, views: Any) -> None:
         if not isinstance(views, (list, tuple, Mapping)):
             raise TypeError(f"views must be a list, tuple or dict of transforms, not {type(views).__name__}")
-        if not _count(views):
+        places = list(_places(views, "views"))
+        for _, view in places:
+            if not callable(view):
+                raise TypeError(f"{view!r} is no transform: it cannot be called")
+        if not places:
             raise ValueError("views must have one transform or more")
-        _check_dtypes(views)
+        _check_dtypes(places)
         self.views = views
 
     def __call__(self, picture: Any) -> Any:
-        return _applied(self.views, picture)
+        return arranged(self.views, lambda view: view(picture))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.views!r})"
 
 
-def _count(views: Any) -> int:
-    if isinstance(views, Mapping):
-        views = list(views.values())
-    if isinstance(views, (list, tuple)):
-        return sum(map(_count, views))
-    if not callable(views):
-        raise TypeError(f"{views!r} is no transform: it cannot be called")
-    return 1
-
-
-def _check_dtypes(views: Any) -> None:
+def _check_dtypes(places: list[tuple[str, Any]]) -> None:
     """ValueError naming two views that end in tensors of other dtypes, as far as these are known."""
     first: tuple[str, str] | None = None
-    for place, view in _places(views, "views"):
+    for place, view in places:
         dtype = _dtype(view)
         if dtype is None:
             continue
@@ -79,10 +73,12 @@ def _dtype(view: Any) -> str | None:
         return None
 
 
-def _applied(views: Any, picture: Any) -> Any:
+def arranged(views: Any, made: Callable[[Any], Any], tuples: type = tuple) -> Any:
+    """Lists, tuples and dicts in each other as in `views`, with what `made` gives of each view in its place.
+    `tuples`: what becomes of tuples.
+    """
     if isinstance(views, Mapping):
-        return {key: _applied(part, picture) for key, part in views.items()}
-    if isinstance(views, Sequence) and not isinstance(views, str):
-        made = [_applied(part, picture) for part in views]
-        return tuple(made) if isinstance(views, tuple) else made
-    return views(picture)
+        return {key: arranged(part, made, tuples) for key, part in views.items()}
+    if isinstance(views, (list, tuple)):
+        return (tuples if isinstance(views, tuple) else list)(arranged(part, made, tuples) for part in views)
+    return made(views)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .as_shipped import check_class, check_object, container_parts, family_of, makes_crops
-from .read_values import NotRead, Op, Picture, Stacked
+from .read_values import NotRead, Op, Picture, Stacked, require
 from .recognising import V2, NotLowered, loaded
 
 _PLACES = ("top_left", "top_right", "bottom_left", "bottom_right", "middle")  # in torchvision's order
@@ -76,10 +76,8 @@ def are_several(value: Any) -> bool:
 
 def stacked(tensors: Any, dim: Any = 0) -> Stacked:
     """torch.stack."""
-    if type(dim) is not int or dim != 0 or not isinstance(tensors, (list, tuple)) or not tensors:
-        raise NotRead
-    if not all(isinstance(part, Picture) for part in tensors):
-        raise NotRead
+    require(type(dim) is int and dim == 0 and isinstance(tensors, (list, tuple)) and tensors)
+    require(all(isinstance(part, Picture) for part in tensors))
     return Stacked([picture.then(STACKED) for picture in tensors])
 
 
@@ -88,8 +86,7 @@ def made_object(cls: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any
     counts nothing; NotRead: it is another call.
     """
     is_known = isinstance(cls, type) and family_of(cls) and cls is loaded(cls.__module__, cls.__name__)
-    if not is_known or not all(map(_is_plain, [*arguments, *keywords.values()])):
-        raise NotRead
+    require(is_known and all(map(_is_plain, [*arguments, *keywords.values()])))
     try:
         check_class(cls)
         return cls(*arguments, **keywords)

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .read_values import NotRead
+from .read_values import NotRead, require
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,13 @@ def body_of(function: types.FunctionType) -> list[ast.stmt]:
     """
     code = function.__code__
     file = _file(code.co_filename, "".join(linecache.getlines(code.co_filename, function.__globals__)))
-    if code not in file.codes:
-        raise NotRead  # the file has changed, or what was compiled was not this text
+    require(code in file.codes)  # or the file has changed, or what was compiled was not this text
     found = file.functions.get((code.co_name, code.co_firstlineno), [])
-    if len(found) != 1:
-        raise NotRead
+    require(len(found) == 1)
     (node,) = found
     body: list[ast.stmt] = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
-    for part in body:
-        for inner in ast.walk(part):
-            if isinstance(inner, (ast.Global, ast.Nonlocal)) or _is_mangled(inner):
-                raise NotRead
+    inner = [node for part in body for node in ast.walk(part)]
+    require(not any(isinstance(node, (ast.Global, ast.Nonlocal)) or _is_mangled(node) for node in inner))
     return body
 
 

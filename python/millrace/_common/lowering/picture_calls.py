@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from .crops import stacked
-from .read_values import Coin, Drawn, NotRead, Op, Picture, Symbol
+from .read_values import Coin, Drawn, NotRead, Op, Picture, Symbol, require
 from .recognising import loaded
 
 _MOST_RADIUS = 10_000.0  # pixels, as the engine has it
@@ -61,8 +61,7 @@ def is_number(value: Any) -> bool:
 
 
 def _between(low: Any, high: Any) -> Drawn:
-    if not (is_number(low) and is_number(high)) or low > high:
-        raise NotRead
+    require(is_number(low) and is_number(high) and low <= high)
     return Drawn(float(low), float(high))
 
 
@@ -80,8 +79,7 @@ def _numpy_uniform(low: Any = 0.0, high: Any = 1.0) -> Drawn:
 
 def _of_shape(*shape: Any) -> Drawn:
     """An array or tensor of one number, which can be compared and is no radius."""
-    if shape not in ((), (1,)) or any(type(size) is not int for size in shape):
-        raise NotRead
+    require(shape in ((), (1,)) and all(type(size) is int for size in shape))
     return Drawn(0.0, 1.0, is_array=shape == (1,))
 
 
@@ -138,8 +136,7 @@ def _gaussian(radius: Any = 2) -> _Blur:
     else:
         known = is_number(radius)
         low = high = radius
-    if not known or not 0 <= low <= high <= _MOST_RADIUS:
-        raise NotRead
+    require(known and 0 <= low <= high <= _MOST_RADIUS)
     return _Blur(radius)
 
 
@@ -151,20 +148,17 @@ def _of_picture(name: str, kind: str) -> Callable[[Any], Picture]:
 
 
 def _solarize(image: Any, threshold: Any = 128) -> Picture:
-    if not is_number(threshold):
-        raise NotRead
+    require(is_number(threshold))
     return _picture(image).then(step_of("solarize", "solarize", values=[float(threshold)]))
 
 
 def _posterize(image: Any, bits: Any) -> Picture:
-    if type(bits) is not int or not 1 <= bits <= 8:
-        raise NotRead
+    require(type(bits) is int and 1 <= bits <= 8)
     return _picture(image).then(step_of("posterize", "posterize", values=[float(bits)]))
 
 
 def _picture(value: Any) -> Picture:
-    if not isinstance(value, Picture):
-        raise NotRead
+    require(isinstance(value, Picture))
     return value
 
 
@@ -180,8 +174,7 @@ def _filter(picture: Picture, filter: Any) -> Picture:
 
 
 def _convert(picture: Picture, mode: Any) -> Picture:
-    if type(mode) is not str or mode != "RGB" or not _is_pillows_method("convert"):
-        raise NotRead
+    require(type(mode) is str and mode == "RGB" and _is_pillows_method("convert"))
     return picture.then(Op({"op": "rgb"}, 'convert("RGB")'))
 
 

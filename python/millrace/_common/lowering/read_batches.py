@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .read_source import MADE, Reader, check_uses, follow
-from .read_values import Column, MadeDict, MadeList, NotRead, Picture, Pictures, Symbol
-from .same_code import NotPlain
+from .read_values import Column, MadeDict, MadeList, NotRead, Picture, Pictures, Symbol, require
 
 
 def read_batches(function: Any, columns: Iterable[str], pictures: str) -> dict[str, Pictures | Column] | None:
@@ -26,16 +25,14 @@ def read_batches(function: Any, columns: Iterable[str], pictures: str) -> dict[s
     given = MadeDict((name, Pictures(Picture()) if name == pictures else Column(name)) for name in columns)
     try:
         return dict(follow(function, given, _BatchReader))
-    except (NotRead, NotPlain, RecursionError):
+    except (NotRead, RecursionError):
         return None
 
 
 class _BatchReader(Reader):
     def returned(self, value: Any, names: dict[str, Any]) -> Any:
-        if type(value) is not MadeDict or any(type(key) is not str for key in value):
-            raise NotRead
-        if not all(isinstance(column, (Pictures, Column)) for column in value.values()):
-            raise NotRead
+        require(type(value) is MadeDict and all(type(key) is str for key in value))
+        require(all(isinstance(column, (Pictures, Column)) for column in value.values()))
         check_uses([column.picture for column in value.values() if isinstance(column, Pictures)], names)
         return value
 
@@ -45,8 +42,7 @@ class _BatchReader(Reader):
         # What was drawn before is drawn once for all of them, and other columns are theirs in an order.
         alike = {key: value for key, value in names.items() if not _has_symbols(value)}
         made = self.value(node, {**alike, MADE: names[MADE], name: looped.picture})
-        if not isinstance(made, Picture):
-            raise NotRead
+        require(isinstance(made, Picture))
         return Pictures(made)
 
     def _do(self, statement: ast.stmt, names: dict[str, Any]) -> None:
@@ -63,15 +59,13 @@ class _BatchReader(Reader):
     def _of_Call(self, node: ast.Call, names: dict[str, Any]) -> Any:
         if not _is_pop(node):
             return super()._of_Call(node, names)
-        if len(node.args) != 1 or node.keywords:
-            raise NotRead
+        require(len(node.args) == 1 and not node.keywords)
         return self._taken(node.func.value, node.args[0], names)  # type: ignore[attr-defined]
 
     def _taken(self, holder: ast.expr, key: ast.expr, names: dict[str, Any]) -> Any:
         """A column, which leaves the batch."""
         owner, name = self.value(holder, names), self._key(key, names)
-        if type(owner) is not MadeDict or name not in owner:
-            raise NotRead
+        require(type(owner) is MadeDict and name in owner)
         return owner.pop(name)
 
 

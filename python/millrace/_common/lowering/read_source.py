@@ -37,9 +37,10 @@ from .read_values import (
     items,
     leaves,
     merged,
+    require,
     truth,
 )
-from .same_code import OTHER_KINDS, NotPlain, free_argument_of, plain_attribute, unbound
+from .same_code import of_one_argument, plain_attribute, plain_variable
 
 _MOST_STEPS = 2_000  # of reading one function, loops unrolled
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
@@ -67,7 +68,7 @@ def read(function: Any) -> Any:
     try:
         made = applied(function, Picture(), _read) if makes_crops(function) else _read(function, Picture())
         leaves(made)
-    except (NotRead, NotPlain, RecursionError):
+    except (NotRead, RecursionError):
         return None
     return made
 
@@ -77,14 +78,12 @@ def _read(function: Any, argument: Any) -> Any:
 
 
 def follow(function: Any, argument: Any, reader: type[Reader]) -> Any:
-    """What `function(argument)` returns, by such a reader; NotRead or NotPlain: not known."""
-    function, bound = unbound(function)
-    if not isinstance(function, types.FunctionType) or type(function.__globals__) is not dict:
+    """What `function(argument)` returns, by such a reader; NotRead: not known."""
+    known = of_one_argument(function)
+    if known is None:
         raise NotRead
-    code = function.__code__
-    free = free_argument_of(function, bound)
-    if free is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & OTHER_KINDS:
-        raise NotRead
+    function, bound, free = known
+    require(type(function.__globals__) is dict)
     names = {name: value for name, value in bound.items() if isinstance(name, str)}
     return reader(function).run(body_of(function), {**names, free: argument, MADE: MadeList()})
 
@@ -121,14 +120,13 @@ class Reader:
 
     def _count(self) -> None:
         self.steps += 1
-        if self.steps > _MOST_STEPS:
-            raise NotRead
+        require(self.steps <= _MOST_STEPS)
 
     def _branch(self, statement: ast.If, rest: list[ast.stmt], names: dict[str, Any]) -> Any:
         test = self.value(statement.test, names)
         if not isinstance(test, Coin):
             return self.run([*(statement.body if truth(test) else statement.orelse), *rest], names)
-        p, copies = test.take(), dict[int, Any]()
+        p, copies = test.take().p, dict[int, Any]()
         apart = {name: copied(value, copies) for name, value in names.items()}
         one = self.run([*statement.body, *rest], apart)
         other = self.run([*statement.orelse, *rest], names)
@@ -137,8 +135,7 @@ class Reader:
     def _unrolled(self, loop: ast.For, names: dict[str, Any]) -> list[ast.stmt]:
         if loop.orelse or not isinstance(loop.target, ast.Name):
             raise NotRead
-        if any(isinstance(node, (ast.Break, ast.Continue)) for node in ast.walk(loop)):
-            raise NotRead
+        require(not any(isinstance(node, (ast.Break, ast.Continue)) for node in ast.walk(loop)))
         looped = self.value(loop.iter, names)
         held = items(looped)
         if isinstance(looped, MadeList):
@@ -177,14 +174,12 @@ class Reader:
         if isinstance(target, ast.Name):
             names[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)) and type(value) in (list, tuple, MadeList):
-            if len(value) != len(target.elts):
-                raise NotRead
+            require(len(value) == len(target.elts))
             for part, item in zip(target.elts, value):
                 self._bind(part, item, names)
         elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            holder = names.get(target.value.id)
-            if type(holder) is not MadeDict:
-                raise NotRead
+            holder: Any = names.get(target.value.id)
+            require(type(holder) is MadeDict)
             holder[self._key(target.slice, names)] = value
         else:
             raise NotRead
@@ -193,9 +188,8 @@ class Reader:
         """`views.append(...)`, `views.extend(...)` of a list that the function has made."""
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1):
             raise NotRead
+        require(not call.keywords and call.func.attr in ("append", "extend"))
         holder = names.get(getattr(call.func.value, "id", ""))
-        if call.keywords or call.func.attr not in ("append", "extend"):
-            raise NotRead
         value = self.value(call.args[0], names)
         extend(holder, [value] if call.func.attr == "append" else items(value))
 
@@ -214,28 +208,17 @@ class Reader:
         if node.id in names:
             return names[node.id]
         code = self.function.__code__
-        if node.id in code.co_freevars:
-            try:
-                return self.function.__closure__[code.co_freevars.index(node.id)].cell_contents  # type: ignore[index]
-            except ValueError:
-                raise NotRead from None
-        if node.id in code.co_varnames or node.id in code.co_cellvars:
-            raise NotRead  # not yet assigned
-        for place in (self.function.__globals__, self.function.__builtins__):  # type: ignore[attr-defined]
-            if node.id in place:
-                return place[node.id]
-        raise NotRead
+        require(node.id not in (*code.co_varnames, *code.co_cellvars))  # or it is not yet assigned
+        return plain_variable(self.function, node.id, self.function.__builtins__)  # type: ignore[attr-defined]
 
     def _of_Attribute(self, node: ast.Attribute, names: dict[str, Any]) -> Any:
         owner = self.value(node.value, names)
-        if isinstance(owner, Symbol):
-            raise NotRead
+        require(not isinstance(owner, Symbol))
         return plain_attribute(owner, node.attr)
 
     def _of_Subscript(self, node: ast.Subscript, names: dict[str, Any]) -> Any:
         owner, key = self.value(node.value, names), self._key(node.slice, names)
-        if type(owner) not in (list, tuple, dict, MadeList, MadeDict):
-            raise NotRead
+        require(type(owner) in (list, tuple, dict, MadeList, MadeDict))
         try:
             return owner[key]
         except (KeyError, IndexError, TypeError):
@@ -243,8 +226,7 @@ class Reader:
 
     def _key(self, node: ast.expr, names: dict[str, Any]) -> Any:
         key = self.value(node, names)
-        if type(key) not in (int, str):
-            raise NotRead
+        require(type(key) in (int, str))
         return key
 
     def _of_List(self, node: ast.List, names: dict[str, Any]) -> Any:
@@ -254,8 +236,7 @@ class Reader:
         return tuple(self.value(part, names) for part in node.elts)
 
     def _of_Dict(self, node: ast.Dict, names: dict[str, Any]) -> Any:
-        if None in node.keys:
-            raise NotRead
+        require(None not in node.keys)
         keys = [self._key(key, names) for key in node.keys if key is not None]
         return MadeDict(zip(keys, [self.value(part, names) for part in node.values]))
 
@@ -292,8 +273,7 @@ class Reader:
         """A sum or product of what is drawn and a number is drawn evenly, too."""
         drawn.take()
         low, high = sorted((compute(drawn.low), compute(drawn.high)))
-        if not (is_number(low) and is_number(high)):
-            raise NotRead
+        require(is_number(low) and is_number(high))
         return Drawn(float(low), float(high), drawn.is_array)
 
     def _of_UnaryOp(self, node: ast.UnaryOp, names: dict[str, Any]) -> Any:
@@ -301,16 +281,14 @@ class Reader:
         if isinstance(node.op, ast.USub) and is_number(value):
             return -value
         if isinstance(node.op, ast.Not):
-            return Coin(1 - value.take()) if isinstance(value, Coin) else not truth(value)
+            return Coin(1 - value.take().p) if isinstance(value, Coin) else not truth(value)
         raise NotRead
 
     def _of_Compare(self, node: ast.Compare, names: dict[str, Any]) -> Any:
-        if len(node.ops) != 1:
-            raise NotRead
+        require(len(node.ops) == 1)
         (how,), left, right = node.ops, self.value(node.left, names), self.value(node.comparators[0], names)
         if isinstance(how, (ast.Is, ast.IsNot)) and right is None:
-            if isinstance(left, Symbol) and not isinstance(left, Picture):
-                raise NotRead
+            require(not isinstance(left, Symbol) or isinstance(left, Picture))
             return (left is None) == isinstance(how, ast.Is)
         same_kind = (type(left) is str and type(right) is str) or (is_number(left) and is_number(right))
         if same_kind and type(how) in _COMPARISONS:
@@ -321,7 +299,7 @@ class Reader:
         test = self.value(node.test, names)
         if not isinstance(test, Coin):
             return self.value(node.body if truth(test) else node.orelse, names)
-        p, made = test.take(), names[MADE]
+        p, made = test.take().p, names[MADE]
         before = len(made)
         one = self.value(node.body, names)
         middle = len(made)
@@ -330,16 +308,13 @@ class Reader:
         common = {id(picture) for picture in one.line()} & {id(picture) for picture in other.line()}
         for arm, new in ((one, made[before:middle]), (other, made[middle:])):
             # A picture of before would be made again, and with other draws than where else it is used.
-            if {id(picture) for picture in arm.line()} - common != {id(picture) for picture in new}:
-                raise NotRead
+            require({id(picture) for picture in arm.line()} - common == {id(picture) for picture in new})
         made[before:] = [picture for picture in result.line() if id(picture) not in common]
         return result
 
     def _of_Call(self, node: ast.Call, names: dict[str, Any]) -> Any:
-        if any(isinstance(part, ast.Starred) for part in node.args) or any(
-            k.arg is None for k in node.keywords
-        ):
-            raise NotRead
+        require(not any(isinstance(part, ast.Starred) for part in node.args))
+        require(all(keyword.arg is not None for keyword in node.keywords))
         arguments = [self.value(part, names) for part in node.args]
         keywords = {str(part.arg): self.value(part.value, names) for part in node.keywords}
         if isinstance(node.func, ast.Attribute):
@@ -347,16 +322,14 @@ class Reader:
             if isinstance(owner, Picture):
                 return self._known(METHODS.get(node.func.attr), [owner, *arguments], keywords, names)
         function = self.value(node.func, names)
-        if isinstance(function, Symbol):
-            raise NotRead
+        require(not isinstance(function, Symbol))
         if (known := known_call(function)) is not None:
             return self._known(known, arguments, keywords, names)
         if function is _RANGE and not keywords and arguments and all(type(part) is int for part in arguments):
             return self._known(_RANGE, arguments, keywords, names)
         several = len(arguments) == 1 and are_several(arguments[0])
         if several or len(arguments) == 1 and isinstance(arguments[0], Picture):
-            if keywords or not callable(function):
-                raise NotRead
+            require(not keywords and callable(function))
             return _noted(applied(function, arguments[0], _read), names)
         return made_object(function, arguments, keywords)
 
@@ -394,5 +367,4 @@ def check_uses(pictures: list[Picture], names: dict[str, Any]) -> None:
     is left may do something else, like count or draw.
     """
     used = {id(picture) for leaf in pictures for picture in leaf.line()}
-    if any(id(picture) not in used for picture in names[MADE]):
-        raise NotRead
+    require(all(id(picture) in used for picture in names[MADE]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,13 @@ MOST_VIEWS = 256
 
 
 class NotRead(Exception):
-    """The source does something that is not understood."""
+    """The code does something that is not understood, or a name cannot be looked up without running code."""
+
+
+def require(known: object) -> None:
+    """NotRead unless that is so."""
+    if not known:
+        raise NotRead
 
 
 class MadeList(list):
@@ -29,33 +34,30 @@ class Symbol:
     """Stands for a value that only a call would know: nothing can be asked of it, and each is its own."""
 
 
-class Drawn(Symbol):
-    """A number drawn evenly between two; `is_array`: an array of one. It decides one thing: what two things
-    depend on would be drawn for each of them.
-    """
+class _Once(Symbol):
+    """It decides one thing: what two things depend on would be drawn for each of them."""
+
+    _taken = False
+
+    def take(self) -> Any:
+        """Itself."""
+        require(not self._taken)
+        self._taken = True
+        return self
+
+
+class Drawn(_Once):
+    """A number drawn evenly between two; `is_array`: an array of one."""
 
     def __init__(self, low: float, high: float, is_array: bool = False) -> None:
         self.low, self.high, self.is_array = low, high, is_array
-        self._taken = False
-
-    def take(self) -> None:
-        if self._taken:
-            raise NotRead
-        self._taken = True
 
 
-class Coin(Symbol):
-    """True with probability p, and asked once."""
+class Coin(_Once):
+    """True with probability p."""
 
     def __init__(self, p: float) -> None:
-        self._p = p
-        self._taken = False
-
-    def take(self) -> float:
-        if self._taken:
-            raise NotRead
-        self._taken = True
-        return self._p
+        self.p = p
 
 
 class Picture(Symbol):
@@ -129,8 +131,7 @@ def merged(p: float, one: Any, other: Any) -> Picture:
     """The picture that is `one` with probability p, else `other`: they differ in steps that one of them has
     more. What follows on these may be drawn in either case, and is drawn once.
     """
-    if not (isinstance(one, Picture) and isinstance(other, Picture)) or not 0 <= p <= 1:
-        raise NotRead
+    require(isinstance(one, Picture) and isinstance(other, Picture) and 0 <= p <= 1)
     a, b = one.line(), other.line()
     begin = 0
     while begin < min(len(a), len(b)) and a[begin] is b[begin]:
@@ -139,8 +140,7 @@ def merged(p: float, one: Any, other: Any) -> Picture:
     while end < min(len(a), len(b)) - begin and _same(a[-1 - end].step, b[-1 - end].step):
         end += 1
     only, others = a[begin : len(a) - end], b[begin : len(b) - end]
-    if only and others:
-        raise NotRead
+    require(not (only and others))
     result = a[begin - 1] if begin else _first(one)
     if only or others:
         steps = tuple(picture.step for picture in only or others)
@@ -155,11 +155,8 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Op) and isinstance(other, Op):
         return one == other
     if isinstance(one, Maybe) and isinstance(other, Maybe):
-        return (
-            one.p == other.p
-            and len(one.steps) == len(other.steps)
-            and all(map(_same, one.steps, other.steps))
-        )
+        as_many = len(one.steps) == len(other.steps)
+        return one.p == other.p and as_many and all(map(_same, one.steps, other.steps))
     return one is other
 
 
@@ -175,22 +172,15 @@ def leaves(value: Any) -> list[Picture]:
         return [value]
     if isinstance(value, Stacked):
         return value.pictures
-    if isinstance(value, dict):
-        parts: Sequence[Any] = list(value.values())
-    elif isinstance(value, (list, tuple)):
-        parts = value
-    else:
-        raise NotRead
-    return [leaf for part in parts for leaf in leaves(part)]
+    require(isinstance(value, (dict, list, tuple)))
+    return [leaf for part in (value.values() if isinstance(value, dict) else value) for leaf in leaves(part)]
 
 
 def extend(holder: Any, more: list[Any]) -> None:
     """Of a list that the function has made."""
-    if type(holder) is not MadeList or holder.is_looped:
-        raise NotRead
+    require(type(holder) is MadeList and not holder.is_looped)
     holder.extend(more)
-    if len(holder) > MOST_VIEWS:
-        raise NotRead
+    require(len(holder) <= MOST_VIEWS)
 
 
 def items(value: Any) -> list[Any]:
@@ -208,9 +198,8 @@ def items(value: Any) -> list[Any]:
 
 def truth(value: Any) -> bool:
     """Of plain values, whose truth runs no code."""
-    if value is None or type(value) in (bool, int, float, str, list, tuple, dict):
-        return bool(value)
-    raise NotRead
+    require(value is None or type(value) in (bool, int, float, str, list, tuple, dict))
+    return bool(value)
 
 
 def copied(value: Any, copies: dict[int, Any]) -> Any:

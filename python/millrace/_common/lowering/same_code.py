@@ -17,16 +17,17 @@ import inspect
 import itertools
 import keyword
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..lazy import lazy_names
+from .read_values import NotRead, require
 
 _MISSING = object()
 _MOST_NAMES = 6
-OTHER_KINDS = (
+_OTHER_KINDS = (
     inspect.CO_VARARGS
     | inspect.CO_VARKEYWORDS
     | inspect.CO_GENERATOR
@@ -35,66 +36,48 @@ OTHER_KINDS = (
 )
 
 
-class NotPlain(Exception):
-    """A name cannot be looked up without running code."""
-
-
 def called(function: Any, template: str) -> list[Any] | None:
     """What `function(B)` calls as the template's other letters, in their order there; None: it does something
     else, too.
 
     `template`: statements separated by "; ", in which names are met in the order of evaluation.
     """
-    function, bound = unbound(function)
-    if not isinstance(function, types.FunctionType):
+    known = of_one_argument(function)
+    if known is None:
         return None
+    function, bound, free = known
     code = function.__code__
-    free_argument = free_argument_of(function, bound)
-    if (
-        free_argument is None
-        or code.co_kwonlyargcount
-        or code.co_posonlyargcount
-        or code.co_flags & OTHER_KINDS
-        or code.co_cellvars
-    ):
+    if code.co_cellvars or getattr(code, "co_exceptiontable", b"") or not _are_names(code):
         return None
-    if getattr(code, "co_exceptiontable", b"") or not _are_names(code):
-        return None
-    if len(code.co_names) > _MOST_NAMES or any(
-        isinstance(constant, types.CodeType) for constant in code.co_consts
-    ):
+    if len(code.co_names) > _MOST_NAMES or any(map(_is_code, code.co_consts)):
         return None
     letters = sorted((letter for letter in "FGHTD" if letter in template), key=template.index)
-    arguments = code.co_varnames[: code.co_argcount]
     for names in _namings(code, bound, letters):
-        if _compiled(code, template, names, arguments, free_argument) == _look(code):
+        if _compiled(code, template, names, free) == _look(code):
             try:
                 return [_value(function, bound, names[letter]) for letter in letters]
-            except NotPlain:
+            except NotRead:
                 return None
     return None
 
 
 def is_method_of_argument(function: Any, name: str, argument: str) -> bool:
     """Whether `function(x)` is `x.name("argument")`, and does nothing else."""
-    function, bound = unbound(function)
-    if not isinstance(function, types.FunctionType) or (free := free_argument_of(function, bound)) is None:
+    known = of_one_argument(function)
+    if known is None:
         return False
-    code = function.__code__
-    if code.co_flags & OTHER_KINDS or code.co_kwonlyargcount or code.co_freevars or not _are_names(code):
+    code, free = known[0].__code__, known[2]
+    if code.co_freevars or not _are_names(code):
         return False
-    arguments = ", ".join(code.co_varnames[: code.co_argcount])
+    arguments = ", ".join(_arguments(code))
     call = f"{free}.{name}({argument!r})"
-    for source in (f"def f({arguments}): return {call}", f"lambda {arguments}: {call}"):
-        module = compile(source, "<template>", "exec", dont_inherit=True)
-        made = next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))
-        if (_look(made), made.co_consts) == (_look(code), code.co_consts):
-            return True
-    return False
+    sources = f"def f({arguments}): return {call}", f"lambda {arguments}: {call}"
+    compiled = [_inner(compile(source, "<template>", "exec", dont_inherit=True)) for source in sources]
+    return any((_look(made), made.co_consts) == (_look(code), code.co_consts) for made in compiled)
 
 
 def plain_attribute(owner: Any, name: str) -> Any:
-    """getattr(owner, name), if that runs no code of anybody; else NotPlain."""
+    """getattr(owner, name), if that runs no code of anybody; else NotRead."""
     cls = type(owner)
     if isinstance(owner, types.ModuleType):
         inherits = cls.__getattribute__ is types.ModuleType.__getattribute__
@@ -102,32 +85,40 @@ def plain_attribute(owner: Any, name: str) -> Any:
             getattr(owner, name, None)  # millrace's own modules, which import it when it is asked for
         if inherits and name in vars(owner) and inspect.getattr_static(cls, name, _MISSING) is _MISSING:
             return vars(owner)[name]
-        raise NotPlain(name)
-    if cls.__getattribute__ is not object.__getattribute__ or not hasattr(owner, "__dict__"):
-        raise NotPlain(name)
+        raise NotRead
+    require(cls.__getattribute__ is object.__getattribute__ and hasattr(owner, "__dict__"))
     of_class = inspect.getattr_static(cls, name, _MISSING)
-    if any(hasattr(type(of_class), method) for method in ("__set__", "__delete__")):
-        raise NotPlain(name)  # a property, or another descriptor that goes first
+    goes_first = any(hasattr(type(of_class), method) for method in ("__set__", "__delete__"))
+    require(not goes_first)  # as a property does
     if name in vars(owner):
         return vars(owner)[name]
     if isinstance(of_class, types.FunctionType):
         return types.MethodType(of_class, owner)
     if of_class is not _MISSING and not hasattr(type(of_class), "__get__"):
         return of_class
-    modules = (
-        vars(owner).get("_modules", {})
-        if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__
-        else {}
-    )
-    if of_class is _MISSING and name in modules:
-        return modules[name]
-    raise NotPlain(name)
+    is_module = getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__
+    modules = vars(owner).get("_modules", {}) if is_module else {}
+    require(of_class is _MISSING and name in modules)
+    return modules[name]
 
 
 # ---------------------------------------------------------------- the function and its arguments
 
 
-def unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
+def of_one_argument(function: Any) -> tuple[types.FunctionType, dict[Any, Any], str] | None:
+    """(the function itself, what is bound of its arguments, by name and by position, the only other one);
+    None: it is no function in Python, or it has arguments of another kind.
+    """
+    function, bound = _unbound(function)
+    if not isinstance(function, types.FunctionType):
+        return None
+    code, free = function.__code__, _free_argument_of(function, bound)
+    if free is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & _OTHER_KINDS:
+        return None
+    return function, bound, free
+
+
+def _unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
     """(the function, what is bound of its arguments, by name or position). Objects are what their __call__
     is, modules their forward.
     """
@@ -153,9 +144,9 @@ def unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
     return function, bound
 
 
-def free_argument_of(function: types.FunctionType, bound: dict[Any, Any]) -> str | None:
+def _free_argument_of(function: types.FunctionType, bound: dict[Any, Any]) -> str | None:
     """The one argument that is not bound, if there is one, and all positional ones before it are."""
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    names = _arguments(function.__code__)
     positional = {key for key in bound if isinstance(key, int)}
     for key in positional:
         if key >= len(names):
@@ -171,6 +162,10 @@ def free_argument_of(function: types.FunctionType, bound: dict[Any, Any]) -> str
     return None
 
 
+def _arguments(code: types.CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount]
+
+
 def _are_names(code: types.CodeType) -> bool:
     names = itertools.chain(code.co_names, code.co_varnames, code.co_freevars)
     return all(name.isidentifier() and not keyword.iskeyword(name) for name in names)
@@ -183,7 +178,7 @@ def _namings(code: types.CodeType, bound: dict[Any, Any], letters: Sequence[str]
     """All ways to read the code's names as expressions for the letters: roots, and attributes in the order of
     `co_names`, which is that of the letters: statement by statement, what is called before its arguments.
     """
-    locals_ = [name for name in code.co_varnames[: code.co_argcount] if name in bound]
+    locals_ = [name for name in _arguments(code) if name in bound]
     names = code.co_names
     roots: list[str | None] = [None, *code.co_freevars, *locals_]  # None: a global, the first of its names
     for borders in itertools.combinations_with_replacement(range(len(names) + 1), len(letters) - 1):
@@ -199,17 +194,26 @@ def _look(code: types.CodeType) -> tuple[Any, ...]:
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars
 
 
+def _is_code(constant: Any) -> bool:
+    return isinstance(constant, types.CodeType)
+
+
+def _inner(code: types.CodeType) -> types.CodeType:
+    """The first function in it."""
+    return next(filter(_is_code, code.co_consts))
+
+
 def _compiled(
-    code: types.CodeType, template: str, names: dict[str, str], arguments: Sequence[str], free_argument: str
+    code: types.CodeType, template: str, names: dict[str, str], free_argument: str
 ) -> tuple[Any, ...] | None:
-    others = [name for name in code.co_varnames if name not in arguments]
+    others = code.co_varnames[code.co_argcount :]
     spelled = {**names, "B": free_argument, **dict(zip("LM", others))}
     if any(letter in template and letter not in spelled for letter in "LM"):
         return None
     body = "".join(
         spelled.get(character, character) if character.isupper() else character for character in template
     )
-    return _code_of(body, tuple(arguments), code.co_freevars)
+    return _code_of(body, _arguments(code), code.co_freevars)
 
 
 @functools.lru_cache(4096)
@@ -217,10 +221,9 @@ def _code_of(body: str, arguments: tuple[str, ...], free: tuple[str, ...]) -> tu
     lines = "".join(f"\n  {statement}" for statement in body.split("; "))
     source = f"def outer({', '.join(free)}):\n def inner({', '.join(arguments)}):{lines}\n return inner"
     try:
-        outer = compile(source, "<template>", "exec", dont_inherit=True).co_consts[0]
+        return _look(_inner(_inner(compile(source, "<template>", "exec", dont_inherit=True))))
     except SyntaxError:
         return None
-    return _look(next(constant for constant in outer.co_consts if isinstance(constant, types.CodeType)))
 
 
 # ---------------------------------------------------------------- what names mean
@@ -228,18 +231,22 @@ def _code_of(body: str, arguments: tuple[str, ...], free: tuple[str, ...]) -> tu
 
 def _value(function: types.FunctionType, bound: dict[Any, Any], expression: str) -> Any:
     root, *attributes = expression.split(".")
-    code = function.__code__
-    if root in code.co_varnames[: code.co_argcount]:
-        value = bound[root]
-    elif root in code.co_freevars:
+    is_bound = root in _arguments(function.__code__)
+    value = bound[root] if is_bound else plain_variable(function, root)
+    return functools.reduce(plain_attribute, attributes, value)
+
+
+def plain_variable(function: types.FunctionType, name: str, *more: Mapping[str, Any]) -> Any:
+    """What a name in `function` that is none of its own variables stands for, in `more` behind its globals;
+    NotRead: nothing yet.
+    """
+    free = function.__code__.co_freevars
+    if name in free:
         try:
-            value = function.__closure__[code.co_freevars.index(root)].cell_contents  # type: ignore[index]
+            return function.__closure__[free.index(name)].cell_contents  # type: ignore[index]
         except ValueError:
-            raise NotPlain(root) from None
-    elif root in function.__globals__:
-        value = function.__globals__[root]
-    else:
-        raise NotPlain(root)
-    for attribute in attributes:
-        value = plain_attribute(value, attribute)
-    return value
+            raise NotRead from None
+    for place in (function.__globals__, *more):
+        if name in place:
+            return place[name]
+    raise NotRead

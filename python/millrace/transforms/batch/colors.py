@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arguments import Factor, factor_range, probability
+from ..arguments import PROPERTIES, Factor, factor_range, probability
 from . import functional as F
 from .base import BatchTransform, Params
 
@@ -29,10 +29,8 @@ class ColorJitter(BatchTransform):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(generator=generator)
-        self.brightness = factor_range(brightness, "brightness")
-        self.contrast = factor_range(contrast, "contrast")
-        self.saturation = factor_range(saturation, "saturation")
-        self.hue = factor_range(hue, "hue")
+        given = (brightness, contrast, saturation, hue)
+        self.brightness, self.contrast, self.saturation, self.hue = map(factor_range, given, PROPERTIES)
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)

@@ -137,7 +137,5 @@ def _batch(
     out = torch.empty((len(pictures), 3, *size), dtype=dtype, device=device, memory_format=layout)
     workspace = torch.empty(plan.workspace_bytes(*size), dtype=torch.uint8, device=device)
     where = [(p.data_ptr(), p.shape[1], p.shape[0], p.stride(0), p.shape[2]) for p in pictures]
-    n, c, h, w = out.shape
-    address = (out.data_ptr(), str(dtype).removeprefix("torch."), n, c, h, w, channels_last)
-    plan.run(where, list(mean), list(std), address, workspace.data_ptr(), F.place_of(out))
+    plan.run(where, list(mean), list(std), F.native(out), workspace.data_ptr(), F.place_of(out))
     return out

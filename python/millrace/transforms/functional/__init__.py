@@ -15,14 +15,28 @@ from .color import (
     adjust_contrast,
     adjust_hue,
     adjust_saturation,
+    adjust_sharpness,
+    autocontrast,
+    equalize,
+    invert,
     permute_channels,
+    posterize,
     rgb_to_grayscale,
+    solarize,
 )
-from .corners import five_crop, ten_crop
-from .geometry import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
+from .geometry import (
+    center_crop,
+    crop,
+    five_crop,
+    horizontal_flip,
+    pad,
+    resize,
+    resized_crop,
+    ten_crop,
+    vertical_flip,
+)
 from .interpolation import InterpolationMode
 from .neighbours import erase, gaussian_blur, gaussian_noise
-from .operations import adjust_sharpness, autocontrast, equalize, invert, posterize, solarize
 from .picture import get_dimensions, get_size
 from .values import convert_image_dtype, normalize, pil_to_tensor, to_dtype, to_image, to_tensor
 from .warp import affine, perspective, rotate

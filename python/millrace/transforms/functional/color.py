@@ -1,5 +1,5 @@
-"""Brightness, contrast, saturation, hue and grey: of PIL images in Pillow's 8-bit arithmetic, of tensors and
-arrays torchvision's.
+"""Brightness, contrast, saturation, hue, grey, and what looks at each value, or at a channel's histogram: of
+PIL images in Pillow's 8-bit arithmetic, of tensors and arrays torchvision's.
 """
 
 from __future__ import annotations
@@ -7,30 +7,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageEnhance
+from PIL import Image, ImageEnhance, ImageOps
 
-from .picture import P, by_torchvision, get_dimensions, on_tensor
+from .picture import P, by_library, by_torchvision, enhancing, get_dimensions, on_tensor
 
 
 def adjust_brightness(picture: P, brightness_factor: float) -> P:
     """All values times the factor: 0 is black, 1 the picture itself."""
-    if isinstance(picture, Image.Image):
-        return ImageEnhance.Brightness(picture).enhance(brightness_factor)
-    return by_torchvision("adjust_brightness", picture, brightness_factor=brightness_factor)
+    pillows = enhancing(ImageEnhance.Brightness)
+    return by_library("adjust_brightness", picture, pillows, brightness_factor=brightness_factor)
 
 
 def adjust_contrast(picture: P, contrast_factor: float) -> P:
     """Away from the picture's mean grey: 0 is that grey, 1 the picture itself."""
-    if isinstance(picture, Image.Image):
-        return ImageEnhance.Contrast(picture).enhance(contrast_factor)
-    return by_torchvision("adjust_contrast", picture, contrast_factor=contrast_factor)
+    pillows = enhancing(ImageEnhance.Contrast)
+    return by_library("adjust_contrast", picture, pillows, contrast_factor=contrast_factor)
 
 
 def adjust_saturation(picture: P, saturation_factor: float) -> P:
     """Away from each pixel's own grey: 0 is a grey picture, 1 the picture itself."""
-    if isinstance(picture, Image.Image):
-        return ImageEnhance.Color(picture).enhance(saturation_factor)
-    return by_torchvision("adjust_saturation", picture, saturation_factor=saturation_factor)
+    pillows = enhancing(ImageEnhance.Color)
+    return by_library("adjust_saturation", picture, pillows, saturation_factor=saturation_factor)
 
 
 def rgb_to_grayscale(picture: P, num_output_channels: int = 1) -> P:
@@ -74,3 +71,34 @@ def _require_channels(permutation: Sequence[int], channels: int) -> None:
         raise ValueError(
             f"Length of permutation does not match number of channels: {len(permutation)} != {channels}"
         )
+
+
+def adjust_sharpness(picture: P, sharpness_factor: float) -> P:
+    """Away from the smoothed picture: 0 is that, 1 the picture itself."""
+    pillows = enhancing(ImageEnhance.Sharpness)
+    return by_library("adjust_sharpness", picture, pillows, sharpness_factor=sharpness_factor)
+
+
+def posterize(picture: P, bits: int) -> P:
+    """Only the upper `bits` of each byte. ValueError where Pillow refuses so many."""
+    return by_library("posterize", picture, ImageOps.posterize, bits=bits)
+
+
+def solarize(picture: P, threshold: float) -> P:
+    """Values from `threshold` on are inverted; it is in the picture's own range."""
+    return by_library("solarize", picture, ImageOps.solarize, threshold=threshold)
+
+
+def autocontrast(picture: P) -> P:
+    """Each channel stretched, so that its least value becomes black and its largest white."""
+    return by_library("autocontrast", picture, ImageOps.autocontrast)
+
+
+def equalize(picture: P) -> P:
+    """Each channel's values mapped so that they are spread evenly."""
+    return by_library("equalize", picture, ImageOps.equalize)
+
+
+def invert(picture: P) -> P:
+    """The negative."""
+    return by_library("invert", picture, ImageOps.invert)

@@ -134,6 +134,31 @@ def vertical_flip(picture: P) -> P:
     return on_tensor(lambda tensor: tensor.flip(-2), picture)
 
 
+_upside_down = vertical_flip  # an argument of ten_crop() has its name
+
+
+def five_crop(picture: P, size: int | Sequence[int]) -> tuple[P, P, P, P, P]:
+    """`size` (height, width) of the corners top left, top right, bottom left and bottom right, and of the
+    middle. ValueError for a picture that is smaller.
+    """
+    height, width = two_sides(size)
+    full_height, full_width = get_size(picture)
+    if width > full_width or height > full_height:
+        raise ValueError(
+            f"Requested crop size {[height, width]} is bigger than input size {(full_height, full_width)}"
+        )
+    bottom, right = full_height - height, full_width - width
+    places = ((0, 0), (0, right), (bottom, 0), (bottom, right))
+    first, second, third, fourth = (crop(picture, top, left, height, width) for top, left in places)
+    return first, second, third, fourth, center_crop(picture, [height, width])
+
+
+def ten_crop(picture: P, size: int | Sequence[int], vertical_flip: bool = False) -> tuple[P, ...]:
+    """five_crop() of `picture`, and then of the picture with left and right exchanged, or top and bottom."""
+    turned = _upside_down(picture) if vertical_flip else horizontal_flip(picture)
+    return (*five_crop(picture, size), *five_crop(turned, size))
+
+
 def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: str = "constant") -> P:
     """`picture` with a border: `padding` for all sides, [x, y], or [left, top, right, bottom].
 

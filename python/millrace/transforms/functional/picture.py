@@ -50,6 +50,20 @@ def on_tensor(kernel: Callable[[torch.Tensor], torch.Tensor], picture: np.ndarra
     return result[..., 0] if picture.ndim == 2 else result
 
 
+def by_library(name: str, picture: P, pillows: Callable[..., Image.Image], **arguments: Any) -> Any:
+    """What `pillows` makes of a PIL image and these arguments, or torchvision's function of this name of
+    another picture.
+    """
+    if isinstance(picture, Image.Image):
+        return pillows(picture, *arguments.values())
+    return by_torchvision(name, picture, **arguments)
+
+
+def enhancing(enhancer: Callable[..., Any]) -> Callable[[Image.Image, float], Image.Image]:
+    """`enhancer`: one of Pillow's classes in ImageEnhance."""
+    return lambda image, factor: enhancer(image).enhance(factor)
+
+
 def by_torchvision(name: str, picture: np.ndarray | torch.Tensor, **arguments: Any) -> Any:
     """What torchvision's v2 function of this name makes of a tensor, or of an array as a tensor."""
     try:
