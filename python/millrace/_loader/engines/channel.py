@@ -312,24 +312,22 @@ class Parcel:
 
     def __init__(self, content: Any) -> None:
         self.content = content
-        self._file = -1
+        self._file = Descriptor(-1)
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file.close()
 
     def __reduce__(self) -> Any:
         if not (is_spawning() and hasattr(os, "memfd_create")):
             return Parcel, (self.content,)
         self.close()
-        self._file = os.memfd_create("millrace-worker", os.MFD_CLOEXEC)
-        with open(self._file, "wb", closefd=False) as file:
+        self._file = Descriptor(os.memfd_create("millrace-worker", os.MFD_CLOEXEC))
+        with open(self._file.fd, "wb", closefd=False) as file:
             ForkingPickler(file, 5).dump(self.content)
-        return _opened, (for_child(self._file),)
+        return _opened, (self._file,)
 
 
-def _opened(carried: Any) -> Parcel:
-    with open(carried.detach(), "rb") as file:
+def _opened(carried: Descriptor) -> Parcel:
+    with open(carried.fd, "rb") as file:
         file.seek(0)  # the sender's place, which the descriptors have in common
         return Parcel(pickle.load(file))
