@@ -18,7 +18,7 @@ import os
 import pickle
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -122,12 +122,12 @@ def new_stacks() -> Descriptor | None:
 
 # ---------------------------------------------------------------- any value
 
-_OUT_OF_BAND_BYTES = 4096  # arrays from this size on are copied into the slot instead of into the pickle
+_OUT_OF_BAND_BYTES = 4096  # arrays from this size on are kept beside the pickle instead of in it
 
 _unpacking = threading.local()  # .tensors: those of the value that this thread unpickles
 
 
-def _tensor_of_slot(number: int) -> torch.Tensor:
+def _tensor_beside(number: int) -> torch.Tensor:
     return _unpacking.tensors[number]
 
 
@@ -140,33 +140,48 @@ def _take_large(taken: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
     return False
 
 
-class _Packer(ForkingPickler):
-    """torch's rules for values that cross processes, but plain tensors and large arrays go into the slot."""
+class TakesOut:
+    """In front of a pickler's class: plain tensors and large buffers are kept beside the pickle."""
 
-    def __init__(self, file: _core.SlotFile) -> None:
+    def __init__(self, *arguments: Any) -> None:
+        """`arguments`: of the pickler, up to its buffer_callback."""
         self.tensors: list[torch.Tensor] = []
         self.buffers: list[memoryview] = []
         # Not a method of this object: it would hold itself, and with it a batch, until the next garbage
         # collection.
-        super().__init__(file, 5, True, functools.partial(_take_large, self.buffers))
+        super().__init__(*arguments, functools.partial(_take_large, self.buffers))  # type: ignore[call-arg]
 
     def reducer_override(self, value: Any) -> Any:
         if type(value) is torch.Tensor and _core.is_plain_tensor(value):
             self.tensors.append(value)
-            return _tensor_of_slot, (len(self.tensors) - 1,)
-        return NotImplemented
+            return _tensor_beside, (len(self.tensors) - 1,)
+        theirs = getattr(super(), "reducer_override", None)
+        return NotImplemented if theirs is None else theirs(value)
+
+
+def unpickled(data: Any, tensors: list[torch.Tensor], buffers: Iterable[Any]) -> Any:
+    """The value, of its pickle and of what a TakesOut has kept beside that."""
+    outer, _unpacking.tensors = getattr(_unpacking, "tensors", None), tensors
+    try:
+        return pickle.loads(data, buffers=buffers)
+    finally:
+        _unpacking.tensors = outer
+
+
+class _Packer(TakesOut, ForkingPickler):
+    """torch's rules for values that cross processes, but plain tensors and large arrays go into the slot."""
 
 
 def write_pickle(
-    sink: Any, begin: int, value: Any, pickler: Callable[[_core.SlotFile], Any]
+    sink: Any, begin: int, value: Any, pickler: type[ForkingPickler] = ForkingPickler
 ) -> tuple[int, Any]:
-    """Pickles into the slot that a fetchers.Sink has open, from `begin` on: (end, what `pickler` made).
+    """Pickles into the slot that a fetchers.Sink has open, from `begin` on: (end, the pickler).
 
     Large bytes go from where they are into the slot, others by way of the pickler's 64 KiB. An end behind the
     slot's: it did not fit.
     """
     file = _core.SlotFile(sink.ring, sink.slot, begin, sink.reserved)
-    made = pickler(file)
+    made = pickler(file, 5, True)
     try:
         made.dump(value)
     finally:
@@ -174,12 +189,10 @@ def write_pickle(
     return file.end, made
 
 
-def read_pickle(lease: _core.SlotLease, begin: int, length: int, buffers: Any = ()) -> Any:
-    """Reads a pickle where it lies: the values are copies, and nothing refers to the slot afterwards but
-    `buffers`.
-    """
+def read_pickle(lease: _core.SlotLease, begin: int, length: int) -> Any:
+    """Reads a pickle where it lies: the values are copies, and nothing refers to the slot afterwards."""
     part: Any = lease.part(begin, length)
-    return pickle.loads(part, buffers=buffers)
+    return pickle.loads(part)
 
 
 def pack_value(sink: Any, value: Any) -> tuple[int, int] | None:
@@ -209,61 +222,56 @@ def unpack_value(lease: _core.SlotLease, end: int, length: int, copy: bool) -> A
         return read_pickle(lease, 0, end)
     fields, n_tensors = read_pickle(lease, end, length)
     tensors = _core.BatchFields(fields, False).tensors(lease, 0, copy)
-    outer = getattr(_unpacking, "tensors", None)
-    _unpacking.tensors = tensors[:n_tensors]
-    try:
-        return read_pickle(lease, 0, end, [tensor.numpy() for tensor in tensors[n_tensors:]])
-    finally:
-        _unpacking.tensors = outer
+    arrays = [tensor.numpy() for tensor in tensors[n_tensors:]]
+    return unpickled(lease.part(0, end), tensors[:n_tensors], arrays)
 
 
 # ---------------------------------------------------------------- batches collated row by row
-
-Assemble = Callable[[list, Any], Any]  # (tensors, objects) -> batch
 
 
 class Layout:
     """What `_core.RowWriter.layout()` describes, ready to make batches of."""
 
     def __init__(self, description: tuple) -> None:
-        fields: list[tuple] = []
-        self._assemble = _assembler(description, fields)
-        self._fields = _core.BatchFields(fields, True)
+        self._description = description
+        self._fields = _core.BatchFields(_fields_of(description), True)
 
     def batch(self, lease: _core.SlotLease, rows: int, objects: Any, copy: bool) -> Any:
         """What default_collate returns for these rows; leases the slot to its tensors, or copies them."""
-        return self._assemble(self._fields.tensors(lease, rows, copy), objects)
+        tensors = iter(self._fields.tensors(lease, rows, copy))
+
+        def leaf(node: tuple) -> Any:
+            if node[0] == "field":
+                return next(tensors)
+            _, number, in_sequence = node
+            return tuple(objects[number]) if in_sequence else objects[number]
+
+        return _tree(self._description, leaf, {})
 
 
-def _assembler(node: tuple, fields: list[tuple]) -> Assemble:
+_LEAVES = "field", "objects"
+
+
+def _fields_of(node: tuple) -> list[tuple]:
+    """What _core.BatchFields is to know of each field."""
+    if node[0] in _LEAVES:
+        return [node[2:]] if node[0] == "field" else []
+    return [field for child in node[-1] for field in _fields_of(child)]
+
+
+def _tree(node: tuple, leaf: Callable[[tuple], Any], sequences: dict[str, type]) -> Any:
+    """What `node` describes, of what `leaf` gives for each leaf, in their order. `sequences`: the types of
+    those that are no lists.
+    """
     tag = node[0]
-    if tag == "field":
-        number = len(fields)
-        fields.append(node[2:])
-        return lambda tensors, _: tensors[number]
-    if tag == "objects":
-        _, number, in_sequence = node
-        return (
-            (lambda _, objects: tuple(objects[number]))
-            if in_sequence
-            else (lambda _, objects: objects[number])
-        )
-    first = len(fields)
-    parts = [_assembler(child, fields) for child in node[-1]]
-    if all(child[0] == "field" for child in node[-1]):  # the usual flat sample
-        last = len(fields)
-        if tag == "dict":
-            keys = node[1]
-            return lambda tensors, _: dict(zip(keys, tensors[first:last]))
-        if tag != "namedtuple":
-            return lambda tensors, _: tensors[first:last]
+    if tag in _LEAVES:
+        return leaf(node)
+    parts = [_tree(child, leaf, sequences) for child in node[-1]]
     if tag == "dict":
-        keys = node[1]
-        return lambda tensors, objects: {key: part(tensors, objects) for key, part in zip(keys, parts)}
+        return dict(zip(node[1], parts))
     if tag == "namedtuple":
-        cls = node[1]
-        return lambda tensors, objects: cls(*(part(tensors, objects) for part in parts))
-    return lambda tensors, objects: [part(tensors, objects) for part in parts]
+        return node[1](*parts)
+    return sequences.get(tag, list)(parts)
 
 
 def samples_again(writer: _core.RowWriter, ring: _core.SharedRing, slot: int) -> list[Any]:
@@ -272,40 +280,27 @@ def samples_again(writer: _core.RowWriter, ring: _core.SharedRing, slot: int) ->
     """
     if writer.rows == 0:
         return []
-    layout = writer.layout()
-    fields: list[tuple] = []
-    restore = _restorer(layout, fields)
-    tensors = _core.BatchFields(fields, True).copies(ring, slot, writer.rows)
-    objects = writer.objects()
-    return [restore(tensors, objects, row) for row in range(writer.rows)]
+    layout, objects = writer.layout(), writer.objects()
+    tensors = _core.BatchFields(_fields_of(layout), True).copies(ring, slot, writer.rows)
+    return [_sample(layout, tensors, objects, row) for row in range(writer.rows)]
 
 
-def _restorer(node: tuple, fields: list[tuple]) -> Callable[[list, Any, int], Any]:
-    tag = node[0]
-    if tag == "field":
-        number, kind = len(fields), node[1]
-        fields.append(node[2:])
-        if kind == "tensor":
-            return lambda tensors, _, row: tensors[number][row].clone()
-        if kind == "array":
-            return lambda tensors, _, row: tensors[number][row].clone().numpy()
-        if kind in (float, int, bool):
-            return lambda tensors, _, row: tensors[number][row].item()
-        return lambda tensors, _, row: tensors[number][row].numpy()[()]  # a numpy scalar
-    if tag == "objects":
-        number = node[1]
-        return lambda _, objects, row: objects[number][row]
-    parts = [_restorer(child, fields) for child in node[-1]]
-    if tag == "dict":
-        keys = node[1]
-        return lambda tensors, objects, row: {
-            key: part(tensors, objects, row) for key, part in zip(keys, parts)
-        }
-    if tag == "namedtuple":
-        cls = node[1]
-        return lambda tensors, objects, row: cls(*(part(tensors, objects, row) for part in parts))
-    make = tuple if tag == "tuple" else list
-    return lambda tensors, objects, row: make(part(tensors, objects, row) for part in parts)
+def _sample(layout: tuple, tensors: list[torch.Tensor], objects: Any, row: int) -> Any:
+    fields = iter(tensors)
+
+    def leaf(node: tuple) -> Any:
+        return objects[node[1]][row] if node[0] == "objects" else _element(next(fields)[row], node[1])
+
+    return _tree(layout, leaf, {"tuple": tuple})
+
+
+def _element(value: torch.Tensor, kind: Any) -> Any:
+    """`value`, a part of a batch, as the sample had it."""
+    if kind == "tensor":
+        return value.clone()
+    if kind == "array":
+        return value.clone().numpy()
+    return value.item() if kind in (float, int, bool) else value.numpy()[()]  # the latter: a numpy scalar
 
 
 class Parcel:
@@ -317,24 +312,22 @@ class Parcel:
 
     def __init__(self, content: Any) -> None:
         self.content = content
-        self._file = -1
+        self._file = Descriptor(-1)
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file.close()
 
     def __reduce__(self) -> Any:
         if not (is_spawning() and hasattr(os, "memfd_create")):
             return Parcel, (self.content,)
         self.close()
-        self._file = os.memfd_create("millrace-worker", os.MFD_CLOEXEC)
-        with open(self._file, "wb", closefd=False) as file:
+        self._file = Descriptor(os.memfd_create("millrace-worker", os.MFD_CLOEXEC))
+        with open(self._file.fd, "wb", closefd=False) as file:
             ForkingPickler(file, 5).dump(self.content)
-        return _opened, (for_child(self._file),)
+        return _opened, (self._file,)
 
 
-def _opened(carried: Any) -> Parcel:
-    with open(carried.detach(), "rb") as file:
+def _opened(carried: Descriptor) -> Parcel:
+    with open(carried.fd, "rb") as file:
         file.seek(0)  # the sender's place, which the descriptors have in common
         return Parcel(pickle.load(file))

@@ -11,17 +11,18 @@ on who makes it. Threads share their generators with the training loop, which ar
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from ... import _core
 from ..._pictures.info import LazyInfo
+from ...datasets.pillow_decode import PillowDecoder
 from ..engine import Engine, PythonSpec, Setup
 from .epoch_keys import Repeats
 from .native import Files
@@ -40,17 +41,18 @@ class PrefixSpec(PythonSpec):
     which there are so many.
     """
 
-    keyed = True
     opens: Callable[[Any, int, int, bool], Any] = lambda dataset, *_: dataset
     index_maps: tuple[Sequence[int], ...] = ()
     length: int = 0
+    keyed: bool = True
+    """Streams are not: their samples have no indices, and ranks have seeds of their own, as in Python."""
 
     def open(self, setup: Setup) -> Engine:
         setup.prefix = self
         return self.engine(setup)
 
     def repeats(self) -> Repeats | None:
-        return Repeats(self.index_maps, self.length)
+        return Repeats(self.index_maps, self.length) if self.keyed else None
 
     def standing(self, setup: Setup, seeds: bool = True) -> Standing:
         return Standing(self.opens, (setup.base_seed, setup.progress.epoch), seeds)
@@ -89,7 +91,7 @@ class StandIn:
     def seed(self, *key: int) -> None:
         """The generators, for the sample with this key."""
         if self._seeds:
-            seed_all(_seed_of(*self.place, *key))
+            seed_all(repr((*self.place, *key)).encode())
 
     def guarded(self) -> AbstractContextManager[None]:
         """Around what is done for a batch in the training loop's thread, whose generators stay as they
@@ -99,10 +101,11 @@ class StandIn:
 
 
 class KnownSteps:
-    """What the prefix makes of one picture of `images`, as the rest gets it."""
+    """What the prefix makes of one picture of `files`, as the rest gets it."""
 
-    def __init__(self, images: _core.ImageDataset, prefix: Prefix) -> None:
-        self._images, self._prefix = images, prefix
+    def __init__(self, files: Any, labels: np.ndarray, pipeline: _core.ImagePipeline, prefix: Prefix) -> None:
+        self._images = _core.ImageDataset(files, labels, pipeline, PillowDecoder())
+        self._prefix = prefix
         self.rest = prefix.rest_as_one()
         by_planes = any(op["op"] in ("gaussian_noise", "random_erasing") for op in prefix.lowered.chains[0])
         self._interleaved = prefix.side_by_side and not by_planes
@@ -187,7 +190,3 @@ class Prefixed(StandIn):
         if position < 0:
             position += length
         return position if 0 <= position < length else -1
-
-
-def _seed_of(*key: int) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "little")

@@ -47,10 +47,6 @@ _END = object()
 _TURN_CHECK_S = 1.0  # how long a worker that waits for its turn may not see that the parent is gone
 
 
-def _pickler(file: Any) -> ForkingPickler:
-    return ForkingPickler(file, 5)
-
-
 @dataclass
 class WorkerSetup:
     """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn
@@ -372,7 +368,7 @@ class _Worker:
             objects = writer.objects() or None
             if writer.layout_number != self._layout_sent or objects is not None or any(notes):
                 layout = None if writer.layout_number == self._layout_sent else writer.layout()
-                end, _ = write_pickle(sink, begin, (layout, objects, *notes), _pickler)
+                end, _ = write_pickle(sink, begin, (layout, objects, *notes))
                 if end > ring.stride:
                     raise OverflowError(f"a batch of {end} bytes is longer than a slot of the shared ring")
                 length = end - begin

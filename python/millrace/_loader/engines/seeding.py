@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 
-def seed_all(seed: int) -> None:
-    """Of 64 bits."""
+def seed_all(key: bytes) -> None:
+    """By these bytes."""
+    seed = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
     random.seed(seed)
     torch.default_generator.manual_seed(seed)
     if type(np.random.mtrand._rand._bit_generator) is np.random.MT19937:  # another kind is the user's own

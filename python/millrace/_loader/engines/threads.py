@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import queue
 import random
 import threading
@@ -23,6 +22,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from ... import _core
@@ -67,29 +67,16 @@ def enter_worker(worker_id: int, num_workers: int, base_seed: int, began_in: int
         "seed": seed,
         "dataset": dataset,
     }
-    known = {field.name for field in dataclasses.fields(_utils.worker.WorkerInfo)} if _has_fields() else set()
-    if "rng" in known:
+    if "rng" in getattr(_utils.worker.WorkerInfo, "__dataclass_fields__", ()):
         further = began_in * num_workers  # as process_worker.py has it
         generators = (
             random.Random(seed + further),
             torch.Generator().manual_seed(seed + further),
-            _numpy_generator(base_seed + further, worker_id),
+            np.random.default_rng(_utils.worker._generate_state(base_seed + further, worker_id)),
         )
         arguments["rng"] = _utils.worker._RNG(*generators)
         arguments["worker_method"] = "thread"
     _here.info = _utils.worker.WorkerInfo(**arguments)
-
-
-def _has_fields() -> bool:
-    return dataclasses.is_dataclass(_utils.worker.WorkerInfo)
-
-
-def _numpy_generator(base_seed: int, worker_id: int) -> Any:
-    try:
-        import numpy as np
-    except ImportError:
-        return None
-    return np.random.default_rng(_utils.worker._generate_state(base_seed, worker_id))
 
 
 @contextlib.contextmanager

@@ -12,23 +12,16 @@ import numpy as np
 from torch.utils.data import ConcatDataset
 
 from ... import _core
+from ..._common.lowering.as_shipped import check_class
 from ..._common.lowering.recognising import NotLowered
 from ...datasets.lazy_list import Targets as Labels
 from ..engines.native import Files, Targets
 from .source import Source
 
-# As torch ships them: methods that somebody exchanged since must run.
-_METHODS = {
-    name: getattr(ConcatDataset, name, None)
-    for name in ("__getitem__", "__getitems__", "__getattr__", "__getattribute__", "__len__")
-}
-
 
 def recognise_joined(dataset: ConcatDataset, recognise: Callable[[Any], Source]) -> Source:
     """`recognise`: of each part; its refusal is that of the whole."""
-    for name, method in _METHODS.items():
-        if getattr(ConcatDataset, name, None) is not method:
-            raise NotLowered(f"ConcatDataset.{name} was replaced; restore it")
+    check_class(ConcatDataset)
     parts = tuple(map(recognise, dataset.datasets))
     lengths = [len(part) for part in dataset.datasets]  # type: ignore[arg-type]
     if dataset.cumulative_sizes != list(accumulate(lengths)):

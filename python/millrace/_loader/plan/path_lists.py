@@ -27,10 +27,9 @@ import numpy as np
 from ... import _core
 from ..._common.lowering.as_shipped import check_class, check_functions
 from ..._common.lowering.recognising import NotLowered, loaded
-from ...datasets.lazy_list import Targets as Labels
 from ...frozen_list import FrozenList
-from ..engines.native import Files, Targets
-from .source import Source
+from ..engines.native import Files
+from .source import Source, as_numbers, labelled
 
 _DATASETS = "torchvision.datasets"
 _FOLDER = f"{_DATASETS}.folder"
@@ -86,26 +85,27 @@ def _pets(root: Any) -> tuple[Callable[..., Listing], Any]:
     return listing, kinds
 
 
+def _caltech(root: Any, name: str, picture: str) -> tuple[Callable[..., Listing], Any]:
+    """`picture`: its file's name, of its category's number c and its own, i."""
+    folder = os.path.join(root.root, name)
+
+    def listing(index: Sequence[int], y: Sequence[int], categories: Sequence[str]) -> Listing:
+        numbers = zip(index, y, strict=True)
+        return [os.path.join(folder, categories[c], picture.format(c=c + 1, i=i)) for i, c in numbers], list(
+            y
+        )
+
+    return listing, folder
+
+
 def _caltech101(root: Any) -> tuple[Callable[..., Listing], Any]:
     if list(root.target_type) != ["category"]:
         raise NotLowered("Caltech101 gives annotations; use target_type='category'")
-    folder = os.path.join(root.root, "101_ObjectCategories")
-
-    def listing(index: Sequence[int], y: Sequence[int], categories: Sequence[str]) -> Listing:
-        numbers = zip(index, y, strict=True)
-        return [os.path.join(folder, categories[c], f"image_{i:04d}.jpg") for i, c in numbers], list(y)
-
-    return listing, folder
+    return _caltech(root, "101_ObjectCategories", "image_{i:04d}.jpg")
 
 
 def _caltech256(root: Any) -> tuple[Callable[..., Listing], Any]:
-    folder = os.path.join(root.root, "256_ObjectCategories")
-
-    def listing(index: Sequence[int], y: Sequence[int], categories: Sequence[str]) -> Listing:
-        numbers = zip(index, y, strict=True)
-        return [os.path.join(folder, categories[c], f"{c + 1:03d}_{i:04d}.jpg") for i, c in numbers], list(y)
-
-    return listing, folder
+    return _caltech(root, "256_ObjectCategories", "{c:03d}_{i:04d}.jpg")
 
 
 def _inaturalist(root: Any) -> tuple[Callable[..., Listing], Any]:
@@ -199,7 +199,7 @@ def recognise_torchvision(root: Any) -> Source:
         columns = [getattr(root, name) for name in layout.columns]
         return known_files(root, columns, listing, target_transform, key)
 
-    functions = () if target_transform is None else (target_transform,)
+    functions = (target_transform,)
     return Source(
         f"torchvision {cls.__name__}", transform, files, any_mode=any_mode, target_transforms=functions
     )
@@ -295,8 +295,7 @@ class _Known(NamedTuple):
     columns: list[Sequence[Any]]
     key: Any
     paths: _core.PathTable
-    labels: np.ndarray | None  # of targets that are ints
-    targets: Sequence[Any]
+    targets: np.ndarray | Sequence[Any]  # as as_numbers() has them
 
 
 # It, and the objects it was made from: a tuple or path that is still the same object says the same, so
@@ -316,11 +315,7 @@ def known_files(
     found = _known.get(dataset)
     if found is None or found.key != key or not all(map(_same_objects, found.columns, columns)):
         found = _known[dataset] = _compact(columns, listing, key)
-    files = _core.PathFiles(found.paths)
-    if found.labels is not None and target_transform is None:
-        return Files(files, found.labels, found.paths)
-    targets = Targets([(found.targets, target_transform)])
-    return Files(files, np.arange(len(files)), found.paths, targets)
+    return labelled(_core.PathFiles(found.paths), found.targets, target_transform, found.paths)
 
 
 def _compact(columns: Sequence[Sequence[Any]], listing: Callable[..., Listing], key: Any) -> _Known:
@@ -330,11 +325,10 @@ def _compact(columns: Sequence[Sequence[Any]], listing: Callable[..., Listing], 
     if len(targets) != len(paths):
         raise NotLowered(f"there are {len(targets)} labels for {len(paths)} paths")
     table = _core.PathTable(list(map(os.fspath, paths)))
-    labels = _core.int64_array(targets) if set(map(type, targets)) <= {int} else None
     kept: list[Sequence[Any]] = [
         column if isinstance(column, FrozenList) else list(column) for column in columns
     ]
-    return _Known(kept, key, table, labels, targets if labels is None else Labels(labels))
+    return _Known(kept, key, table, as_numbers(targets))
 
 
 def _is_path(kind: type) -> bool:
@@ -394,6 +388,6 @@ def recognise_timm(root: Any) -> Source:
         root.transform,
         files,
         any_mode=not root.input_img_mode,
-        target_transforms=() if function is None else (function,),
+        target_transforms=(function,),
         on_error="replace",
     )

@@ -17,9 +17,9 @@ import torch
 
 from ... import _core
 from ..._common.lowering.recognising import NotLowered, loaded
-from ..engines.native import Files, Targets
+from ..engines.native import Files
 from .path_lists import check_overrides, library_code
-from .source import Source
+from .source import Source, as_numbers, labelled
 
 _MAKES = {"Image", "fromarray", "_Image_fromarray"}
 _TRANSFORMS = {"transform", "target_transform"}
@@ -78,15 +78,10 @@ def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:
         targets = _targets(root, layout)
         if len(targets) != len(pixels):
             raise NotLowered(f"there are {len(targets)} labels for {len(pixels)} pictures")
-        numbers = function is None and set(map(type, targets)) <= {int}
-        labels = _core.int64_array(targets) if numbers else None
-        if labels is not None:
-            return Files(_core.PixelFiles(pixels), labels)
-        return Files(_core.PixelFiles(pixels), np.arange(len(pixels)), targets=Targets([(targets, function)]))
+        return labelled(_core.PixelFiles(pixels), as_numbers(targets), function)
 
-    functions = () if function is None else (function,)
     grey = layout.axes == "nhw"
-    return Source(name, root.transform, files, grey=grey, target_transforms=functions)
+    return Source(name, root.transform, files, grey=grey, target_transforms=(function,))
 
 
 def _pixels(data: Any, axes: str) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,17 +128,15 @@ class _Stages:
         return [name for name, (native, _) in self.answers.items() if not native]
 
     def finish(self) -> tuple[Stage, ...]:
-        refusing = self.refusing()
-        if not refusing:
-            answers = self.answers.items()
-            return tuple(
-                Stage(name, native and name not in self.beside, reason) for name, (native, reason) in answers
-            )
-        ready = (
-            f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
-        )
+        ready, refusing = "", self.refusing()
+        if refusing:
+            are = "is" if len(refusing) == 1 else "are"
+            ready = f"ready for the engine, but {' and '.join(refusing)} {are} not"
         return tuple(
-            Stage(name, False, ready if native else reason) for name, (native, reason) in self.answers.items()
+            Stage(
+                name, native and not ready and name not in self.beside, ready if native and ready else reason
+            )
+            for name, (native, reason) in self.answers.items()
         )
 
 
@@ -169,8 +168,8 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     stages = _Stages()
     data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader, kind))
     transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
-    if isinstance(data, Source) and data.target_transforms:
-        names = ", ".join(dict.fromkeys(map(holder_name, data.target_transforms)))
+    if isinstance(data, Source) and (functions := [f for f in data.target_transforms if f is not None]):
+        names = ", ".join(dict.fromkeys(map(holder_name, functions)))
         called = f"{names}, called in next() for each sample of the batch, in order"
         stages.ask("target_transform", lambda: (called, None))
         stages.beside.add("target_transform")
@@ -198,27 +197,31 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
                 collate, arrangement = None, tuple
             options = data.index_maps, collate, data.on_error, arrangement
             spec = ImageSpec(files, tuple(pipelines), made.views, *options, made.drawn_size)
-    elif isinstance(data, Source) and stages.refusing() == ["transform"]:
-        return _partial_plan(loader, stages, data)
+    elif isinstance(data, Source) and stages.refusing() == ["transform"] and not is_stateful(loader.dataset):
+        from .prefix import known_part  # most loaders have no use for it
+
+        return _partial_plan(loader, stages, partial(known_part, data))
     return Plan(stages.finish(), spec)
 
 
-def _partial_plan(loader: Any, stages: _Stages, source: Source) -> Plan:
-    """Where nothing but a part of the transform has no native form. Actors, and datasets that say where they
-    stand, run all of it in Python.
-    """
-    from .prefix import known_part  # most loaders have no use for it
-
-    lines = stages.finish()
-    if loader.remote is not None or is_stateful(loader.dataset):
+def _partial_plan(loader: Any, stages: _Stages, recogniser: Callable[[], KnownPart | KnownStream]) -> Plan:
+    """Where not all has a native form, but what `recogniser` finds. Actors run all of it in Python."""
+    lines, refusing = stages.finish(), stages.refusing()
+    if loader.remote is not None or "worker_init_fn" in refusing:
         return Plan(lines, None)
     try:
-        part = known_part(source)
+        part = recogniser()
     except Exception:  # NotLowered, or what _Stages.ask() calls not understood
         return Plan(lines, None)
-    rest = Stage("transform", False, part.prefix.words_of_the_rest())
-    others = (stage for stage in lines if stage.name not in ("dataset", "transform"))
-    return Plan((*_known_lines(part), rest, *others), None, part)
+    known = [
+        Stage("dataset", True, f"{part.counted()}, read and decoded where samples are made"),
+        Stage("transform", True, ", ".join(part.names)),
+    ]
+    told = {"dataset", "transform"} - set(refusing)
+    if part.prefix.rest:
+        known.append(Stage("transform", False, part.prefix.words_of_the_rest()))
+        told.add("transform")
+    return Plan((*known, *(line for line in lines if line.name not in told)), None, part)
 
 
 def _kind(dataset: Any) -> str:
@@ -269,32 +272,11 @@ def _stream_plan(loader: Any) -> Plan:
             spec = stream.spec(*made, loader)
         else:
             spec = stages.ask("handler", lambda: (decides, stream.spec(*made, loader)))
-    return _partial_stream_plan(loader, stages) if spec is None else Plan(stages.finish(), spec)
-
-
-def _partial_stream_plan(loader: Any, stages: _Stages) -> Plan:
-    """Where a stage, a part of the transform, or how batches are made has no native form."""
+    if spec is not None:
+        return Plan(stages.finish(), spec)
     from .stream_prefix import known_stream
 
-    lines = stages.finish()
-    if loader.remote is not None or "worker_init_fn" in stages.refusing():
-        return Plan(lines, None)
-    try:
-        part = known_stream(loader.dataset)
-    except Exception:  # NotLowered, or what _Stages.ask() calls not understood
-        return Plan(lines, None)
-    refusing = stages.refusing()
-    python = [line for line in lines if line.name not in ("dataset", "transform") or line.name in refusing]
-    if part.prefix.rest and "transform" not in refusing:
-        python.append(Stage("transform", False, part.prefix.words_of_the_rest()))
-    return Plan((*_known_lines(part), *python), None, part)
-
-
-def _known_lines(part: KnownPart | KnownStream) -> tuple[Stage, Stage]:
-    return (
-        Stage("dataset", True, f"{part.counted()}, read and decoded where samples are made"),
-        Stage("transform", True, ", ".join(part.names)),
-    )
+    return _partial_plan(loader, stages, partial(known_stream, loader.dataset))
 
 
 def _batch_plan(loader: Any) -> Plan:

@@ -30,10 +30,6 @@ class KnownPart:
     def counted(self) -> str:
         return counted(self.source, self.files)
 
-    def images(self) -> _core.ImageDataset:
-        decoder = pillow_decode.PillowDecoder()
-        return _core.ImageDataset(self.files.files, self.files.labels, self.pipeline, decoder)
-
     def spec(self, engine: Any) -> PrefixSpec:
         """`engine`: the spec of what runs the rest."""
         maps, length = self.source.index_maps, len(self.files.files)
@@ -63,8 +59,8 @@ def prefixed(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
         part = known_part(recognise_source(dataset))
     except NotLowered:
         return dataset
-    source = part.source
-    steps = KnownSteps(part.images(), part.prefix)
+    source, files = part.source, part.files
+    steps = KnownSteps(files.files, files.labels, part.pipeline, part.prefix)
 
     def info(path: str) -> dict[Any, Any]:
         try:
@@ -72,4 +68,4 @@ def prefixed(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
         except Exception:  # it went after it was read
             return {}
 
-    return Prefixed(source.index_maps, part.files, info, dataset, steps, (seed, epoch), seeds)
+    return Prefixed(source.index_maps, files, info, dataset, steps, (seed, epoch), seeds)

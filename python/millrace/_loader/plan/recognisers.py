@@ -26,13 +26,13 @@ from ..._common.lowering.same_code import called
 from ..._common.shipped import is_default_collate
 from ..._common.torch_private import collate
 from ...datasets import ImageFolder
-from ..engines.native import Files, Targets
+from ..engines.native import Files
 from ..engines.python_collate import PythonCollate
 from .arrow import has_transform
 from .joined import recognise_joined
 from .path_lists import recognise_timm, recognise_torchvision
 from .pixel_arrays import recogniser_of_arrays
-from .source import Source, grey_chains
+from .source import Source, grey_chains, labelled
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
@@ -158,24 +158,17 @@ def _folder(root: ImageFolder) -> Source:
             raise NotLowered(f"{cls.__name__} overrides {name} of ImageFolder; use ImageFolder itself")
     if not root.has_default_loader():
         raise NotLowered("the folder has its own loader function; leave `loader` out to decode natively")
-    functions = () if root.target_transform is None else (root.target_transform,)
-    name = f"millrace {cls.__name__}"
+
+    def files() -> Files:
+        paths, labels = root.file_table()
+        if root.target_transform is None:
+            return Files(_core.PathFiles(paths), labels, paths)
+        return labelled(_core.PathFiles(paths), labels, root.target_transform, paths)
+
+    functions = (root.target_transform,)
     return Source(
-        name,
-        root.transform,
-        functools.partial(_folder_files, root),
-        exif=root.exif,
-        target_transforms=functions,
+        f"millrace {cls.__name__}", root.transform, files, exif=root.exif, target_transforms=functions
     )
-
-
-def _folder_files(root: ImageFolder) -> Files:
-    paths, labels = root.file_table()
-    files = _core.PathFiles(paths)
-    if root.target_transform is None:
-        return Files(files, labels, paths)
-    targets = Targets([(root.targets, root.target_transform)])
-    return Files(files, np.arange(len(files)), paths, targets)
 
 
 def counted(source: Source, files: Files) -> str:

@@ -7,9 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ... import _core
 from ..._common.lowering.grey import check_grey
 from ..._common.lowering.recognising import NotLowered
-from ..engines.native import Files
+from ...datasets.lazy_list import Targets as Labels
+from ..engines.native import Files, Targets
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
@@ -35,13 +39,28 @@ class Source:
     grey: bool = False
     """Pictures come to the transform in grey, of one channel."""
     target_transforms: tuple[Any, ...] = ()
-    """The functions behind make_files().targets."""
+    """The functions behind make_files().targets; None among them is none."""
     on_error: str | None = None
     """The engine's policy where the dataset has one of its own; None: the loader's."""
     form: Callable[[Any, Any], Any] | None = None
     """Makes a sample of a picture and its target, and a batch of theirs; None: they are pairs."""
     parts: tuple[Source, ...] = ()
     """Of a ConcatDataset; `transform` is that of the first, which is to be the same as all others'."""
+
+
+def as_numbers(targets: Sequence[Any]) -> np.ndarray | Sequence[Any]:
+    """Targets that are all ints of 64 bits as an array, others as they are."""
+    numbers = _core.int64_array(targets) if set(map(type, targets)) <= {int} else None
+    return targets if numbers is None else numbers
+
+
+def labelled(files: Any, targets: Any, function: Any, paths: _core.PathTable | None = None) -> Files:
+    """`targets`: as_numbers(). `function`: makes the consumer's of one; None: they are the consumer's."""
+    numbers = isinstance(targets, np.ndarray)
+    if numbers and function is None:
+        return Files(files, targets, paths)
+    looks_up = Targets([(Labels(targets) if numbers else targets, function)])
+    return Files(files, np.arange(len(files)), paths, looks_up)
 
 
 def grey_chains(made: Lowered) -> list[list[dict[str, Any]]]:

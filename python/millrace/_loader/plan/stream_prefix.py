@@ -12,22 +12,12 @@ import numpy as np
 from ... import _core
 from ..._common.lowering.prefix import Prefix, prefix_of
 from ..._common.lowering.recognising import NotLowered
-from ...datasets.pillow_decode import PillowDecoder
 from ...datasets.webdataset.flow import Stage
 from ...datasets.webdataset.handlers import Handler
 from ..engines.prefix import KnownSteps, PrefixSpec
 from ..engines.stream_prefix import PictureFunction, PrefixedStream
 from .shard_stages import Recogniser
 from .streams import check_dataset, named
-
-
-class StreamPrefixSpec(PrefixSpec):
-    """Its samples have no indices; ranks have seeds of their own, as in Python."""
-
-    keyed = False
-
-    def repeats(self) -> None:
-        return None
 
 
 @dataclass(frozen=True)
@@ -49,9 +39,9 @@ class KnownStream:
     def names(self) -> list[str]:
         return self.prefix.lowered.names
 
-    def spec(self, engine: Any) -> StreamPrefixSpec:
+    def spec(self, engine: Any) -> PrefixSpec:
         """`engine`: the spec of what runs the rest."""
-        return StreamPrefixSpec(engine.engine, engine.follows_forks, prefixed_stream)
+        return PrefixSpec(engine.engine, engine.follows_forks, prefixed_stream, keyed=False)
 
 
 def known_stream(dataset: Any) -> KnownStream:
@@ -79,7 +69,5 @@ def prefixed_stream(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
     except NotLowered:
         return dataset
     tickets = _core.StreamSamples()
-    steps = KnownSteps(
-        _core.ImageDataset(tickets, np.empty(0, np.int64), part.pipeline, PillowDecoder()), part.prefix
-    )
+    steps = KnownSteps(tickets, np.empty(0, np.int64), part.pipeline, part.prefix)
     return PrefixedStream(part.stages, part.decoding, tickets, dataset, steps, (seed, epoch), seeds)

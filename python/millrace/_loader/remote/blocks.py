@@ -11,7 +11,6 @@ import io
 import math
 import pickle
 import sys
-import threading
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -20,8 +19,8 @@ import numpy as np
 import torch
 
 from ... import _core
+from ..engines.channel import TakesOut, unpickled
 
-_OUT_OF_BAND_BYTES = 4096  # arrays from this size on are blocks of their own
 _LARGE_BYTES = 2**18
 _NOBODYS = 2  # references to an array: the deque's, and that of who asks
 
@@ -40,38 +39,9 @@ class Blocks(NamedTuple):
         return len(self.skeleton) + sum(array.nbytes for array in self.arrays)
 
 
-_unpacking = threading.local()  # .tensors: those of the value that this thread unpickles
-
-
-def _tensor_of(number: int) -> torch.Tensor:
-    return _unpacking.tensors[number]
-
-
 @functools.cache
-def _packer_over(base: type) -> type:
-    class Packer(base):  # type: ignore[misc]
-        def __init__(self, file: io.BytesIO) -> None:
-            self.tensors: list[torch.Tensor] = []
-            self.buffers: list[np.ndarray] = []
-            super().__init__(file, protocol=5, buffer_callback=functools.partial(_take_large, self.buffers))
-
-        def reducer_override(self, value: Any) -> Any:
-            if type(value) is torch.Tensor and _core.is_plain_tensor(value):
-                self.tensors.append(value)
-                return _tensor_of, (len(self.tensors) - 1,)
-            theirs = getattr(super(), "reducer_override", None)
-            return NotImplemented if theirs is None else theirs(value)
-
-    return Packer
-
-
-def _take_large(taken: list[np.ndarray], buffer: pickle.PickleBuffer) -> bool:
-    """Whether the buffer stays in the pickle; else it is appended."""
-    view = buffer.raw()
-    if view.nbytes < _OUT_OF_BAND_BYTES:
-        return True
-    taken.append(np.frombuffer(view, np.uint8))
-    return False
+def _packer_over(base: type) -> Any:
+    return type("Packer", (TakesOut, base), {})
 
 
 def as_blocks(value: Any) -> Blocks:
@@ -79,13 +49,16 @@ def as_blocks(value: Any) -> Blocks:
     # Ray's pickler takes what the script's own file defines.
     rays = sys.modules.get("ray.cloudpickle")
     file = io.BytesIO()
-    packer = _packer_over(pickle.Pickler if rays is None else rays.Pickler)(file)
+    # what comes before buffer_callback is not the same in both
+    base, options = (pickle.Pickler, (5, True)) if rays is None else (rays.Pickler, (5,))
+    packer = _packer_over(base)(file, *options)
     packer.dump(value)
     dense = [_dense(tensor) for tensor in packer.tensors]
     described = [
         (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), order) for tensor, order in dense
     ]
-    arrays = [*(bytes_of(tensor) for tensor, _ in dense), *packer.buffers]
+    arrays = [bytes_of(tensor) for tensor, _ in dense]
+    arrays += [np.frombuffer(buffer, np.uint8) for buffer in packer.buffers]
     return Blocks(file.getvalue(), described, arrays)
 
 
@@ -115,11 +88,7 @@ def from_blocks(blocks: Any, landing: Landing) -> Any:
             _core.copy_field(data, bytes_of(tensor))
         tensors.append(tensor if order is None else tensor.permute(tuple(np.argsort(order).tolist())))
     buffers = [_copied(data, landing) for data in arrays[len(described) :]]
-    outer, _unpacking.tensors = getattr(_unpacking, "tensors", None), tensors
-    try:
-        return pickle.loads(skeleton, buffers=buffers)
-    finally:
-        _unpacking.tensors = outer
+    return unpickled(skeleton, tensors, buffers)
 
 
 def _copied(data: np.ndarray, landing: Landing) -> np.ndarray:

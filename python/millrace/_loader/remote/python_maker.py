@@ -7,7 +7,6 @@ the process's, so this runs in processes that do nothing else.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import torch
@@ -83,7 +82,7 @@ class _Seeded:
         (seed, epoch), rows, occurrences = self._work
         occurrence = 0 if occurrences is None else int(occurrences[self._row])
         text = f"{seed} {epoch} {occurrence} ".encode() + name_of(rows[self._row])
-        seed_all(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little"))
+        seed_all(text)
         self._row += 1
 
     def __getitem__(self, index: Any) -> Any:
