@@ -135,10 +135,8 @@ def test_fabric_makes_the_loader_anew(photos):
         torch.manual_seed(3)
         loader = fabric.setup_dataloaders(cls(photos, 4, shuffle=True, num_workers=2))
         seen[cls] = [noted(batch) for _ in range(EPOCHS) for batch in loader]
-    assert (
-        isinstance(loader._dataloader, millrace.DataLoader)
-        and loader._dataloader.stats()["engine"] == "threads"
-    )
+    assert isinstance(loader._dataloader, millrace.DataLoader)
+    assert loader._dataloader.stats()["engine"] == "threads"
     assert seen[millrace.DataLoader] == seen[torchs()]
 
 

@@ -270,10 +270,8 @@ def test_an_error_on_the_device_is_one_of_its_batch(fake):
             raise ArithmeticError("two")
         return batch
 
-    iterator, seen = (
-        iter(DevicePrefetcher([torch.tensor(i) for i in range(4)], "fake", on_device=transform)),
-        [],
-    )
+    iterator = iter(DevicePrefetcher([torch.tensor(i) for i in range(4)], "fake", on_device=transform))
+    seen = []
     for _ in range(4):
         try:
             seen.append(int(next(iterator)))
@@ -330,9 +328,8 @@ def test_the_cpu_is_a_device_too():
     batches = [image(i, 1, 2, 3, 4) for i in range(3)]
     assert all(a is b for a, b in zip(DevicePrefetcher(batches, "cpu"), batches))
     changed = list(DevicePrefetcher(batches, "cpu", channels_last=True, on_device=lambda x: x + 1))
-    assert torch.equal(changed[2], batches[2] + 1) and changed[0].is_contiguous(
-        memory_format=torch.channels_last
-    )
+    assert torch.equal(changed[2], batches[2] + 1)
+    assert changed[0].is_contiguous(memory_format=torch.channels_last)
     assert (
         list(DevicePrefetcher([SimpleNamespace(a=1)], None)) == [SimpleNamespace(a=1)]
         or torch.accelerator.is_available()

@@ -188,11 +188,9 @@ class Broken(Dataset):
     ],
 )
 def test_batches_with_errors_lose_no_slot(how, error, collate):
-    iterator, failed, seen = (
-        iter(millrace.DataLoader(Broken(how), 1, num_workers=2, collate_fn=collate)),
-        0,
-        [],
-    )
+    iterator = iter(millrace.DataLoader(Broken(how), 1, num_workers=2, collate_fn=collate))
+    failed = 0
+    seen = []
     while True:
         try:
             seen += next(iterator)

@@ -173,11 +173,9 @@ def test_batches_are_torchs(dataset, name, workers):
     batches = list(loader)
     assert all(map(same, batches, TorchLoader(dataset, 4, collate_fn=collate_fn))) and len(batches) == 6
     stats = loader.stats()
-    assert (
-        stats["engine"] == ("threads" if workers else "inline")
-        and stats["bytes"] > 0
-        and stats["samples"] == COUNT
-    )
+    assert stats["engine"] == ("threads" if workers else "inline")
+    assert stats["bytes"] > 0
+    assert stats["samples"] == COUNT
     told = "native default_collate; " if name in OF_THE_BATCH else "native decode, collate_fn in Python: "
     assert collate_line(loader).startswith(f"collate_fn: python — {told}")
 
@@ -271,11 +269,9 @@ def test_torchvisions_mixup_and_cutmix(dataset, workers, monkeypatch):
             dataset, 7, num_workers=workers, collate_fn=collate_fn, native="require", shuffle=True
         )
         images, labels = next(iter(loader))
-        assert (
-            images.shape == (7, 3, 16, 16)
-            and labels.shape == (7, COUNT)
-            and torch.allclose(labels.sum(1), torch.ones(7))
-        )
+        assert images.shape == (7, 3, 16, 16)
+        assert labels.shape == (7, COUNT)
+        assert torch.allclose(labels.sum(1), torch.ones(7))
         assert "native default_collate; " in collate_line(loader) and loader.stats()["bytes"] > 0
     # The same draws, the same batches.
     loader = millrace.DataLoader(dataset, 7, collate_fn=forms[0], native="require")

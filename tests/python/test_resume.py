@@ -297,11 +297,9 @@ def test_a_state_before_anything_starts_nothing(generator, engine):
     loader = DataLoader(Squares(), 4, shuffle=True, generator=generator, **ENGINES[engine])
     before = torch.get_rng_state()
     state = loader.state_dict()
-    assert (
-        torch.equal(before, torch.get_rng_state())
-        and loader._iterator is None
-        and loader.stats()["batches"] == 0
-    )
+    assert torch.equal(before, torch.get_rng_state())
+    assert loader._iterator is None
+    assert loader.stats()["batches"] == 0
     first = values(loader), values(loader)
     loader.load_state_dict(state)
     assert values(loader) == first[0]

@@ -88,9 +88,8 @@ def test_errors_say_where_and_end_the_shard(shard, tmp_path):
         reader, got = _core.ShardReader(str(path)), []
         with pytest.raises(millrace.CorruptDataError, match=reason) as raised:
             got.extend(reader)
-        assert (raised.value.path, raised.value.offset) == (str(path), offset) and str(path) in str(
-            raised.value
-        )
+        assert (raised.value.path, raised.value.offset) == (str(path), offset)
+        assert str(path) in str(raised.value)
         assert next(reader, "end") == "end"
     with pytest.raises(millrace.CorruptDataError, match="this is no tar archive"):
         next(_core.ShardReader(write_bytes(tmp_path / "no.tar", os.urandom(3000))))

@@ -175,10 +175,8 @@ def test_what_python_gives(folder, name):
 def test_two_epochs_are_those_of_python(folder, name):
     make, options = CHAINS[name]
     workers = MOST_WORKERS[name] - 1
-    ours, theirs = (
-        DataLoader(make(folder), num_workers=workers, **options),
-        DataLoader(make(folder), native="never", **options),
-    )
+    ours = DataLoader(make(folder), num_workers=workers, **options)
+    theirs = DataLoader(make(folder), native="never", **options)
     for _ in range(3):
         assert_same(list(ours), list(theirs))
 

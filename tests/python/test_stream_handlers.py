@@ -99,10 +99,8 @@ def test_declared_epochs(shards, keywords, steps, size, partial):
 
 
 def test_a_repetition_ends_where_the_handler_ends_it(shards):
-    native, python = (
-        natively(chain(shards, ignore_and_stop).batched(4).with_epoch(6)),
-        chain(shards, ignore_and_stop).batched(4),
-    )
+    native = natively(chain(shards, ignore_and_stop).batched(4).with_epoch(6))
+    python = chain(shards, ignore_and_stop).batched(4)
     assert same(list(native), in_python(python.with_epoch(12))), "six for each of two workers"
 
 

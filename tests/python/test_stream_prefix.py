@@ -119,10 +119,8 @@ def test_samples_are_those_of_python(folder, name, workers):
     found = stages(make(folder), **{"batch_size": 4, **options})
     assert [reason for stage, how, reason in found if (stage, how) == ("transform", "native")] == [native]
     assert {stage for stage, how, reason in found if how == "python" and "ready for" not in reason} == python
-    ours, theirs = (
-        batches(make(folder), workers, **options),
-        batches(make(folder), workers, native="never", **options),
-    )
+    ours = batches(make(folder), workers, **options)
+    theirs = batches(make(folder), workers, native="never", **options)
     assert ours
     assert_same(ours, theirs)
 

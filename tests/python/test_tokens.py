@@ -60,11 +60,9 @@ def check(dataset, windows):
         assert np.array_equal(got[0].numpy(), x) and np.array_equal(got[1].numpy(), y)
     for i in {0, len(windows) // 2, -1}:
         sample = dataset[i]
-        assert (
-            type(sample) is tuple
-            and np.array_equal(sample[0].numpy(), x[i])
-            and np.array_equal(sample[1].numpy(), y[i])
-        )
+        assert type(sample) is tuple
+        assert np.array_equal(sample[0].numpy(), x[i])
+        assert np.array_equal(sample[1].numpy(), y[i])
     for batch, (a, b) in zip(
         torch.utils.data.DataLoader(dataset, 5),
         zip(torch.tensor(x).split(5), torch.tensor(y).split(5)),

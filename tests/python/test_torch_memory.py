@@ -68,10 +68,8 @@ def test_a_batch_is_torchs_own_memory(torchs):
     """
     (batch, _), *_ = millrace.DataLoader(ROWS, 10, num_workers=1, native="require")
     storage = batch.untyped_storage()
-    assert (
-        storage.resizable()
-        and storage.data_ptr() == batch.data_ptr() == batch[:3].untyped_storage().data_ptr()
-    )
+    assert storage.resizable()
+    assert storage.data_ptr() == batch.data_ptr() == batch[:3].untyped_storage().data_ptr()
     with pytest.raises(RuntimeError, match="resize"):  # unlike memory that is leased
         next(iter(TensorDataset(torch.from_numpy(batch.numpy()))))[0].untyped_storage().resize_(0)
 

@@ -49,9 +49,8 @@ def test_a_list_of_steps_is_the_same_pipeline(shards):
     assert (
         isinstance(listed, WebDataset) and listed.stages == chained.stages and listed.shards == chained.shards
     )
-    assert same(list(listed), list(chained)) and same(
-        list(listed.unbatched().slice(3)), list(chained.unbatched().slice(3))
-    )
+    assert same(list(listed), list(chained))
+    assert same(list(listed.unbatched().slice(3)), list(chained.unbatched().slice(3)))
     assert list(wds.DataPipeline(wds.DataPipeline(*steps[:-1]), wds.listed(2))) == list(
         listed.unbatched().listed(2)
     )
@@ -112,9 +111,8 @@ def test_shuffled_and_resampled_lists(shards):
         shards, wds.split_by_node, wds.shuffle(9), source=wds.ResampledShards, deterministic=True, seed=5
     ).with_epoch(100)
     assert len(list(endless)) == 100 and set(endless) <= set(range(COUNT))
-    assert [entry["url"] for entry in wds.SimpleShardList(shards)] == shards and len(
-        wds.SimpleShardList(shards, seed=1)
-    ) == 4
+    assert [entry["url"] for entry in wds.SimpleShardList(shards)] == shards
+    assert len(wds.SimpleShardList(shards, seed=1)) == 4
     assert sorted(entry["url"] for entry in wds.SimpleShardList(shards, seed=1)) == sorted(shards)
 
 
@@ -137,9 +135,8 @@ def test_other_decoders_and_fields(tmp_path):
         wds.handle_extension("left.bin other", len), wds.autodecode.basichandlers
     )
     assert (sample["left.bin"], sample["bin"], sample["cls"], sample["txt"]) == (2, b"abc", 1, "t")
-    assert (
-        wds.getfirst(sample, "png;cls") == 1 and wds.getfirst(sample, ["png"], 7, missing_is_error=False) == 7
-    )
+    assert wds.getfirst(sample, "png;cls") == 1
+    assert wds.getfirst(sample, ["png"], 7, missing_is_error=False) == 7
     assert pickle.loads(pickle.dumps(wds.handle_extension("bin", len)))(".bin", b"ab") == 2
     (more,) = WebDataset(url).associate({"k/x": {"score": 3}}).associate(lambda key: {"name": key})
     assert (more["score"], more["name"]) == (3, "k/x")
@@ -248,6 +245,5 @@ def test_methods_that_are_not_there(shards, name, remedy):
 def test_modules_of_the_package_are_names(shards):
     assert wds.filters.shuffle is wds.shuffle and wds.shardlists.split_by_node is wds.split_by_node
     assert wds.handlers.warn_and_continue is wds.warn_and_continue and wds.utils.identity(3) == 3
-    assert wds.pipeline.DataPipeline is wds.DataPipeline and wds.autodecode.imagehandler(
-        "pil"
-    ) == wds.ImageHandler("pil")
+    assert wds.pipeline.DataPipeline is wds.DataPipeline
+    assert wds.autodecode.imagehandler("pil") == wds.ImageHandler("pil")

@@ -217,10 +217,8 @@ def test_a_loader_goes_on(shards, engine):
 
     loader = make()
     epochs = [batches(loader) for _ in range(3)]
-    assert (
-        all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs)
-        and epochs[0] != epochs[1] != epochs[2]
-    )
+    assert all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
     for before, cut in ((0, 1), (1, 0), (1, 5), (1, len(epochs[1]))) if engine != "spawned" else ((1, 4),):
         loader = make()
         for _ in range(before):
