@@ -40,9 +40,7 @@ _MultiProcessingDataLoaderIter.__init__ = refuse
 
 
 def with_loader_from(source: str, module: str) -> str:
-    """`source` with the name DataLoader, wherever it is imported, taken from `module`: also in the scripts
-    that tests start.
-    """
+    """`source` with the name DataLoader taken from `module`, also in the scripts that tests start."""
 
     def after(match: re.Match) -> str:
         imported = re.search(r"\bDataLoader\b", match[2])

@@ -85,9 +85,7 @@ def web_sample(number: int) -> tuple[str, dict[str, bytes]]:
 
 
 def make_data(folder: Path) -> None:
-    """What the tests read: `testdata` has a shard that is too large for many checkouts, `served` what the
-    network would give.
-    """
+    """What the tests read: `testdata` has a shard many checkouts lack, `served` what the network gives."""
     local = folder / "testdata" / "imagenet-000000.tgz"
     if not local.exists():
         write_tar(local, [class_sample(number) for number in range(47)])

@@ -1,6 +1,4 @@
-"""Data sets in memory: what is gathered natively is what torch fetches and collates, to types, strides,
-errors and random states.
-"""
+"""Data sets in memory: gathered natively is what torch collates, to types, strides, errors and draws."""
 
 import tempfile
 
@@ -166,9 +164,7 @@ def plain(value):
 
 
 def both(dataset, use, **arguments):
-    """`use(loader)` for torch's loader and a native one of ours, with the states of all generators
-    afterwards.
-    """
+    """`use(loader)` for torch's loader and a native one, with the states of all generators afterwards."""
     results = []
     for loader_class, extra in (DataLoader, {}), (millrace.DataLoader, {"native": "require"}):
         torch.manual_seed(7), np.random.seed(7)

@@ -27,9 +27,7 @@ def dataset(tmp_path_factory):
 
 
 def both(dataset, use, **arguments):
-    """`use(loader)` and the generators' states afterwards, for torch's loader and for a native one of
-    ours.
-    """
+    """`use(loader)` and the generators' states afterwards, for torch's loader and for a native one."""
     results = []
     for loader_class, data, extra in (
         (torch.utils.data.DataLoader, Indices(COUNT), {}),
@@ -198,9 +196,7 @@ class Watched:
 @pytest.mark.parametrize("fails_at", [None, 9])
 @pytest.mark.parametrize("workers, prefetch", [(0, None), (1, 2), (2, 2), (2, 1), (3, 3)])
 def test_sampler_schedule(dataset, workers, prefetch, fails_at, as_batches):
-    """When indices are asked for, between which batches; what an error of the sampler does; that iter() runs
-    as often.
-    """
+    """When indices are asked for; what an error of the sampler does; that iter() runs as often."""
     logs = []
 
     def use(loader):

@@ -1,6 +1,4 @@
-"""millrace pack: what goes in comes out, through the webdataset package and our own readers; the same bytes
-every time.
-"""
+"""millrace pack: what goes in comes out, by the webdataset package and our readers; always the same bytes."""
 
 from __future__ import annotations
 

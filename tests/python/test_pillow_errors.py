@@ -1,6 +1,4 @@
-"""Errors and warnings about pictures are Pillow's, too, whoever decodes: UnidentifiedImageError,
-DecompressionBombError and its warning.
-"""
+"""Errors and warnings about pictures are Pillow's, too, whoever decodes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""PNG: the engine's pixels are Pillow's `open(f).convert("RGB")`, byte for byte; what it refuses, Pillow
-decides.
-"""
+"""PNG: the engine's pixels are those of `open(f).convert("RGB")`; what it refuses, Pillow decides."""
 
 import io
 import struct
@@ -290,9 +288,7 @@ def test_what_is_refused_is_named_with_its_offset(tmp_path):
 
 @pytest.mark.parametrize("interlaced", [False, True], ids=["rows", "interlaced"])
 def test_regions(tmp_path, interlaced):
-    """Crops decode no more than they need; large enough that inflating stops early, and compressed in all
-    ways.
-    """
+    """Crops decode no more than they need: inflating stops early, whatever the compression."""
     (tmp_path / "class").mkdir()
     random = np.random.default_rng(8)
     expected = []

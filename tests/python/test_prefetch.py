@@ -1,6 +1,4 @@
-"""DevicePrefetcher on a device that does everything late: the same batches, in order, whatever they are made
-of.
-"""
+"""DevicePrefetcher on a device that does everything late: the same batches, in order, of any kind."""
 
 import collections
 import dataclasses

@@ -1,6 +1,4 @@
-"""Batches that are pickled on their way from worker processes: large bytes, sharing, batches kept, errors,
-and slots that are too short.
-"""
+"""Batches pickled in worker processes: large bytes, sharing, batches kept, errors, slots too short."""
 
 import collections
 import os

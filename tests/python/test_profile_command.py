@@ -1,6 +1,4 @@
-"""millrace profile: datasets by name and by guess, a table, JSON, a file that watch() takes, errors on one
-line.
-"""
+"""millrace profile: datasets by name and by guess, a table, JSON, a file for watch(), errors on one line."""
 
 import json
 

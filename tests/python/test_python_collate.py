@@ -1,6 +1,4 @@
-"""A collate_fn in Python over batches that the engine decodes: what it is given, what it may draw, and what
-becomes of its errors.
-"""
+"""A collate_fn in Python over native batches: what it is given, what it may draw, and its errors."""
 
 import functools
 import random

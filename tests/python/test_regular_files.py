@@ -116,9 +116,7 @@ def make_odd(path, kind):
 
 
 def said_by(lines, deadline=DEADLINE):
-    """What the script prints for each of these lines (path, code): (CPU seconds, error), as many as there are
-    before the deadline.
-    """
+    """What the script prints for each line (path, code) before the deadline: (CPU seconds, error)."""
     with subprocess.Popen(
         [sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

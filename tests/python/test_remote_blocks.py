@@ -1,6 +1,4 @@
-"""Batches as blocks of bytes: what arrives is what was sent, in memory of this process alone. And the keys of
-samples, from lists of any indices.
-"""
+"""Batches as blocks of bytes arrive as they were sent; keys of samples, from lists of any indices."""
 
 import collections
 import pickle

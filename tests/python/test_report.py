@@ -1,6 +1,4 @@
-"""loader.report(): the same numbers as lines, as a table, in a notebook, as a page, a trace, metrics and
-scalars.
-"""
+"""loader.report(): the same numbers as lines, a table, in a notebook, as a page, a trace, metrics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Reports of real loaders: every engine, while it runs and behind its end; the parts of next() in torch's
-profiler.
-"""
+"""Reports of real loaders: every engine, running and ended; parts of next() in torch's profiler."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The report's page in a real browser: plots are drawn, the console stays empty, light and dark can be read,
-zooming works.
-"""
+"""The report's page in a browser: plots, an empty console, light and dark, zooming."""
 
 from __future__ import annotations
 

@@ -161,9 +161,7 @@ def test_descriptors_are_closed(shard):
 
 
 def test_huge_sizes_take_no_memory(tmp_path):
-    """What a header claims is believed as far as the archive goes, and piece by piece where that is not
-    known.
-    """
+    """A header is believed as far as the archive goes, and piece by piece where that is not known."""
     info = tarfile.TarInfo("big.bin")
     info.size = 8 * 2**30
     header = info.tobuf(tarfile.GNU_FORMAT)

@@ -1,6 +1,4 @@
-"""Signed URLs: one name for an object however often it is signed, and no signature in anything that is shown
-or kept.
-"""
+"""Signed URLs: one name for an object however often it is signed; no signature is shown or kept."""
 
 from __future__ import annotations
 

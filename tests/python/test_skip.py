@@ -1,6 +1,4 @@
-"""on_error="skip" over Python datasets: the native engine's rule, whatever makes the batches and however far
-ahead.
-"""
+"""on_error="skip" over Python datasets: the native engine's rule, whatever makes the batches."""
 
 import os
 import random

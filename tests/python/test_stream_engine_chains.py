@@ -1,6 +1,4 @@
-"""Random chains of stages over WebDataset: the engine gives what Python code gives, in two epochs, and
-resumed at any batch.
-"""
+"""Random chains over WebDataset: the engine gives what Python gives, in two epochs, resumed anywhere."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""WebDataset through the native engine: what goes wrong comes at its turn with its name, and nothing is left
-behind, however it ends.
-"""
+"""WebDataset through the native engine: errors come at their turn, and no end leaves anything behind."""
 
 from __future__ import annotations
 

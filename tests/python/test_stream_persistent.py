@@ -1,6 +1,4 @@
-"""A WebDataset made by the native engine, with persistent workers: each epoch is whole, in its own order, and
-can be resumed.
-"""
+"""A native WebDataset with persistent workers: epochs are whole, in their own order, and resumed."""
 
 from __future__ import annotations
 

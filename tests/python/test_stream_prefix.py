@@ -9,7 +9,7 @@ import millrace.transforms as T
 import numpy as np
 import pytest
 import torch
-from loader_data import generator_states
+from loader_data import advanced, generator_states, going_on
 from millrace import DataLoader
 from millrace._loader.engines import stream_prefix
 from millrace.datasets import WebDataset
@@ -190,20 +190,17 @@ def test_states_fit_the_stream_that_is_all_python(folder, workers, ours_first):
         given.append(batch)
         if len(given) == 2:
             state = loader.state_dict()
-    again = loader_of(dataset(), workers, **other)
-    again.load_state_dict(state)
+    again = going_on(loader_of(dataset(), workers, **other), state)
     assert_same(list(again), given[2:])
 
 
 def test_a_resumed_stream_draws_what_it_would_have(folder):
     dataset = lambda: stream(folder, RANDOM).map(halved)  # noqa: E731
     loader = loader_of(dataset(), 2)
-    iterator = iter(loader)
-    next(iterator)
+    iterator = advanced(loader, 1)
     state = loader.state_dict()
     rest = list(iterator)
-    again = loader_of(dataset(), 2)
-    again.load_state_dict(state)
+    again = going_on(loader_of(dataset(), 2), state)
     assert_same(list(again), rest)
 
 

@@ -1,6 +1,4 @@
-"""Tables: samples and batches hold pyarrow's own values, for every type of the table in Parquet's docstring,
-whatever they come from.
-"""
+"""Tables: samples and batches hold pyarrow's own values, for every type in Parquet's docstring."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Bad files of tokens: what is wrong is said, with the file's name, when it is opened or when a batch needs
-it; the process lives on.
-"""
+"""Bad files of tokens: errors with the file's name when it is opened or needed; the process lives on."""
 
 from __future__ import annotations
 

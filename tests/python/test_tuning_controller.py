@@ -1,6 +1,4 @@
-"""The controller in simulated time: it comes near the best grid point, stays in its bounds, settles, and
-follows a load that changes.
-"""
+"""The controller in simulated time: near the best point, in its bounds, settled, following the load."""
 
 from __future__ import annotations
 

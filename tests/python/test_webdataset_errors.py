@@ -1,6 +1,4 @@
-"""What is wrong with shards and samples is said with shard, key and field, or skipped by a handler, and
-nothing else is lost or doubled.
-"""
+"""Errors of shards and samples name shard, key and field, or are skipped; nothing else is lost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What may run code when shards are read, by one switch, and the package's modules for files, tensors,
-writers, folders and caches.
-"""
+"""One switch for what may run code, and the package's modules for files, tensors, folders, caches."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What `wds.` names after `from millrace.datasets import webdataset as wds`: lists of steps, WebLoader,
-errors that say what to write.
-"""
+"""What `wds.` names: lists of steps, WebLoader, errors that say what to write."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import types
 import millrace
 import pytest
 import torch
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
@@ -185,12 +184,9 @@ def test_stages_behind_a_loader(shards, workers):
 def test_a_web_loader_is_resumed(shards, workers, taken):
     whole = [list(loader) for loader in [behind_a_loader(shards, workers)] for _ in range(2)]
     one = behind_a_loader(shards, workers)
-    iterator = iter(one)
-    for _ in range(taken):
-        next(iterator)
+    _held = advanced(one, taken)
     state = pickle.loads(pickle.dumps(one.state_dict()))
-    two = behind_a_loader(shards, workers)
-    two.load_state_dict(state)
+    two = going_on(behind_a_loader(shards, workers), state)
     rest = list(two)
     if taken < 5:
         assert same(rest, whole[0][taken:]) and same(list(two), whole[1])

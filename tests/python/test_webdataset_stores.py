@@ -1,6 +1,4 @@
-"""WebDataset over shards that are not local: which is opened when, whose error is whose, and real ones over
-HTTP.
-"""
+"""WebDataset over shards that are not local: which is opened when, whose error is whose, HTTP."""
 
 from __future__ import annotations
 
