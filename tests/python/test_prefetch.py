@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import millrace
 import pytest
 import torch
-from fake_device import Fake
+from fake_device import Fake, fake  # noqa: F401
 from millrace import DevicePrefetcher
 from millrace._common.batch_tree import leaves
 from torch.nn.utils.rnn import pack_sequence
@@ -95,13 +95,6 @@ def plain(value):
     if dataclasses.is_dataclass(value):
         return type(value).__name__, [plain(part) for part in vars(value).values()]
     return type(value).__name__, repr(value)
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    device = Fake()
-    device.install(monkeypatch)
-    return device
 
 
 @pytest.mark.parametrize("kind", KINDS)

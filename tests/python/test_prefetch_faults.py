@@ -12,17 +12,10 @@ from pathlib import Path
 import millrace
 import pytest
 import torch
-from fake_device import Fake
+from fake_device import Fake, fake  # noqa: F401
 from millrace import DevicePrefetcher
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    device = Fake()
-    device.install(monkeypatch)
-    return device
 
 
 def numbers(count):

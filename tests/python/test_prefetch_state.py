@@ -8,7 +8,7 @@ import numpy as np
 import process_data
 import pytest
 import torch
-from fake_device import Fake
+from fake_device import fake  # noqa: F401
 from loader_data import advanced, going_on
 from thinned import thinned
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
@@ -108,11 +108,6 @@ def maker(kind, workers, persistent, arguments, device):
         )
 
     return make
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    Fake().install(monkeypatch)
 
 
 @thinned(3, arguments=ARGUMENTS, workers_persistent=[(0, False), (2, False), (2, True)], kind=[*DATASETS])

@@ -9,6 +9,7 @@ import pytest
 import torch
 from loader_data import make_folder, pictures, torchvision_or_skip
 from millrace import transforms
+from shard_data import same
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import TensorDataset, default_collate
 
@@ -30,20 +31,6 @@ def dataset(root):
 
 def collate_line(loader):
     return next(line for line in loader.explain().splitlines() if line.startswith("collate_fn"))
-
-
-def same(ours, theirs):
-    if isinstance(theirs, torch.Tensor):
-        return type(ours) is type(theirs) and ours.dtype == theirs.dtype and torch.equal(ours, theirs)
-    if isinstance(theirs, dict):
-        return (
-            type(ours) is type(theirs)
-            and list(ours) == list(theirs)
-            and all(same(ours[k], theirs[k]) for k in theirs)
-        )
-    if isinstance(theirs, (list, tuple)):
-        return type(ours) is type(theirs) and len(ours) == len(theirs) and all(map(same, ours, theirs))
-    return type(ours) is type(theirs) and ours == theirs
 
 
 # -- the forms of MixUp

@@ -10,24 +10,8 @@ import torch
 from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import WebDataset, ignore_and_continue
-from stream_cases import (
-    COUNT,
-    FIXED,
-    LENGTHS,
-    RANDOM,
-    assert_same,
-    by_python,
-    images,
-    loaded,
-    stream,
-    write_shards,
-)
+from stream_cases import COUNT, FIXED, LENGTHS, RANDOM, assert_same, by_python, folder, images, loaded, stream  # noqa: F401
 from torch.utils.data import default_collate
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_shards(tmp_path_factory.mktemp("streams"))
 
 
 def negative(label):

@@ -9,14 +9,9 @@ import pytest
 import torch
 from millrace import DataLoader
 from millrace.datasets import WebDataset, ignore_and_continue, reraise_exception
-from stream_cases import FIXED, RANDOM, assert_same, write_shards
+from stream_cases import FIXED, RANDOM, assert_same, folder, write_shards  # noqa: F401
 
 ROUNDS = 30
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_shards(tmp_path_factory.mktemp("chains"))
 
 
 @pytest.fixture(scope="module")

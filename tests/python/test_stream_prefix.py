@@ -17,15 +17,10 @@ from millrace.datasets.webdataset import ignore_and_continue, warn_and_stop
 from millrace.errors import UnavailableError
 from PIL import Image
 from prefix_cases import Doubled, Notes, Raises, Shaken, Solarised, stages
-from stream_cases import COUNT, FIXED, RANDOM, assert_same, images, stream, write_shards
+from stream_cases import COUNT, FIXED, RANDOM, assert_same, folder, images, stream, write_shards  # noqa: F401
 
 KNOWN = [T.Resize((12, 16)), T.CenterCrop((10, 12))]
 PICTURES = "jpg;png;webp"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_shards(tmp_path_factory.mktemp("streams"))
 
 
 def shards(folder, **options):

@@ -24,10 +24,7 @@ from millrace.datasets import (
     warn_and_stop,
 )
 from shard_data import numbered_shards, write_tar
-
-
-def number(sample):
-    return int(sample["cls"])
+from split_cases import number
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import Mixture, WebDataset
 from shard_data import numbered_shards
+from split_cases import number
 from torch.utils.data import IterableDataset
 
 
@@ -23,10 +24,6 @@ class Count(IterableDataset):
 
     def __iter__(self):
         return iter(self.numbers)
-
-
-def number(sample):
-    return int(sample["cls"])
 
 
 def negative(sample):

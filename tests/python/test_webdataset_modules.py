@@ -12,25 +12,15 @@ import pytest
 import torch
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
-from shard_data import numbered_shards, same, write_tar
-
-LENGTHS = (7, 5, 1, 6)
-COUNT = sum(LENGTHS)
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    return numbered_shards(tmp_path_factory.mktemp("numbers"), LENGTHS)
+from shard_data import same, write_tar
+from split_cases import number
+from stream_cases import COUNT, shards  # noqa: F401
 
 
 @pytest.fixture
 def trust(monkeypatch):
     """What a script says, or WDS_SECURE."""
     return lambda value: monkeypatch.setattr(wds.utils, "enforce_security", value)
-
-
-def number(sample):
-    return int(sample["cls"])
 
 
 def fields(tmp_path):

@@ -13,19 +13,9 @@ from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
-from shard_data import numbered_shards, same, write_tar
-
-LENGTHS = (7, 5, 1, 6)
-COUNT = sum(LENGTHS)
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    return numbered_shards(tmp_path_factory.mktemp("numbers"), LENGTHS)
-
-
-def number(sample):
-    return int(sample["cls"])
+from shard_data import same, write_tar
+from split_cases import number
+from stream_cases import COUNT, LENGTHS, shards  # noqa: F401
 
 
 def pipeline(shards, *before, source=wds.SimpleShardList, **options):

@@ -13,21 +13,11 @@ import torch
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
-from shard_data import numbered_shards
+from split_cases import number
+from stream_cases import COUNT, LENGTHS, shards  # noqa: F401
 from torch.utils.data import IterableDataset
 
-LENGTHS = (7, 5, 1, 6)
-COUNT = sum(LENGTHS)
 ENDS = [0, *itertools.accumulate(LENGTHS)]
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    return numbered_shards(tmp_path_factory.mktemp("numbers"), LENGTHS)
-
-
-def number(sample):
-    return int(sample["cls"])
 
 
 class LastFirst(wds.PipelineStage):
