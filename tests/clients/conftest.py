@@ -1,6 +1,4 @@
-"""Frameworks that people drive a DataLoader with. Each test is skipped where its framework is not installed
-(CLIENTS=1 make test).
-"""
+"""Frameworks around a DataLoader, each skipped where it is not installed (CLIENTS=1 make test)."""
 
 import contextlib
 import os

@@ -18,9 +18,7 @@ def slowly(loader):
 
 
 def through(monkeypatch, way):
-    """How batches come from actors of this machine: in shared memory ("parcels"), small ones too, or all
-    through Ray's "store".
-    """
+    """How batches come from actors here: in shared memory ("parcels"), or through Ray's "store"."""
     from millrace._loader.remote import member
 
     monkeypatch.setattr(member, "LEAST_BYTES", 1)

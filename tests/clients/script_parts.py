@@ -1,6 +1,4 @@
-"""What the training scripts beside it share: a small model, its steps, and notes of the batches, which are
-the script's last line.
-"""
+"""What the training scripts share: a small model, its steps, notes of the batches as the last line."""
 
 from __future__ import annotations
 

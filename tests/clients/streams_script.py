@@ -1,6 +1,4 @@
-"""Started by torchrun in test_streams_over_ranks.py: what two ranks get of a stream of shards from a
-framework. Writes JSON.
-"""
+"""Started by torchrun: what two ranks get of a stream of shards from a framework. Writes JSON."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ def gathered(value):
 
 
 def with_accelerate(urls: str) -> dict:
-    """By (who reads, workers, start of workers, class of the loader): the numbers that each rank got in two
-    epochs.
-    """
+    """By (who reads, workers, their start, the loader's class): the numbers of each rank in two epochs."""
     import accelerate
     from torch.utils.data import DataLoader
 

@@ -84,9 +84,7 @@ def test_prepared_loaders_are_pickled(photos, workers, dispatch, copied, install
 
 
 def test_a_prepared_loader_goes_on_from_its_state(photos, workers, installed):
-    """Accelerate writes `_iterator_finished` into each state: what was there, where each process has a loader
-    of its own.
-    """
+    """Accelerate writes `_iterator_finished` into states, where each process has a loader of its own."""
     accelerator = accelerate.Accelerator(cpu=True)
 
     def made():

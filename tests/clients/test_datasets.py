@@ -1,6 +1,4 @@
-"""Hugging Face Arrow datasets: what is gathered natively is what torch's DataLoader makes of the same
-dataset.
-"""
+"""Hugging Face Arrow datasets: what is gathered natively is what torch's DataLoader makes."""
 
 import gc
 

@@ -160,11 +160,9 @@ def test_the_picture_of_before_is_opened_when_it_is_looked_at(in_memory):
     assert written(first) == written(dataset[0]["image"]) and type(first) is type(dataset[0]["image"])
     second.info["seen"] = True
     second.new = 5
-    assert (
-        second.info["seen"]
-        and second.new == 5
-        and second.getpixel((1, 1)) == dataset[1]["image"].getpixel((1, 1))
-    )
+    assert second.info["seen"]
+    assert second.new == 5
+    assert second.getpixel((1, 1)) == dataset[1]["image"].getpixel((1, 1))
     assert written(pickle.loads(pickle.dumps(third))) == written(dataset[2]["image"])
 
 

@@ -1,6 +1,4 @@
-"""Lightning: it looks at the loader's class and attributes, makes it anew with another sampler, and combines
-several.
-"""
+"""Lightning looks at the loader's class and attributes, makes it anew, and combines several."""
 
 import millrace
 import pytest
@@ -77,9 +75,7 @@ def test_fit(photos, workers, persistent, native):
 
 
 class Mine(millrace.DataLoader):
-    """A user's subclass, whose arguments Lightning can only know from patching __init__ while its hook
-    runs.
-    """
+    """Its arguments Lightning can only know from patching __init__ while its hook runs."""
 
     def __init__(self, dataset, size, **options):
         super().__init__(dataset, size, **options)
@@ -135,10 +131,8 @@ def test_fabric_makes_the_loader_anew(photos):
         torch.manual_seed(3)
         loader = fabric.setup_dataloaders(cls(photos, 4, shuffle=True, num_workers=2))
         seen[cls] = [noted(batch) for _ in range(EPOCHS) for batch in loader]
-    assert (
-        isinstance(loader._dataloader, millrace.DataLoader)
-        and loader._dataloader.stats()["engine"] == "threads"
-    )
+    assert isinstance(loader._dataloader, millrace.DataLoader)
+    assert loader._dataloader.stats()["engine"] == "threads"
     assert seen[millrace.DataLoader] == seen[torchs()]
 
 
@@ -155,9 +149,7 @@ def test_installed_it_takes_torchs_loaders_and_ours(photos, installed):
 
 
 class Numbers(torch.utils.data.IterableDataset):
-    """Stateful. It has a length: without one Lightning fetches a batch ahead, and its checkpoints count that
-    batch as used.
-    """
+    """Stateful, with a length: else Lightning fetches a batch ahead, and counts it in checkpoints."""
 
     def __init__(self):
         self.at = self.start = 0

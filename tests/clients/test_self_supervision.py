@@ -1,6 +1,4 @@
-"""Self-supervised training: augmentation classes like DINO's, SimCLR's and MoCo's in loops like theirs, and
-the loop of pytorch/examples' imagenet.
-"""
+"""DINO's, SimCLR's and MoCo's augmentation in loops like theirs, and pytorch/examples' imagenet."""
 
 import millrace
 import pytest

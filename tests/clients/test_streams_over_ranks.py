@@ -1,6 +1,4 @@
-"""A stream of shards in two processes: each sample once over the ranks, whoever divides it, the stream or
-Accelerate's prepare().
-"""
+"""A stream of shards in two processes: each sample once, whoever divides it."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""timm: its create_loader() sets transforms of its own, and MultiEpochsDataLoader switches torch's attribute
-guard off and on.
-"""
+"""timm: create_loader() sets its own transforms; MultiEpochsDataLoader switches torch's guard off and on."""
 
 import importlib
 

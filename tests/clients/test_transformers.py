@@ -1,6 +1,4 @@
-"""The Hugging Face Trainer: builds its loaders itself, with its own worker_init_fn, and hands them to
-Accelerate.
-"""
+"""The Hugging Face Trainer builds its loaders, with its own worker_init_fn, and hands them to Accelerate."""
 
 import millrace
 import pytest

@@ -1,6 +1,4 @@
-"""Scripts written for the webdataset package give the same with one changed import: `from millrace.datasets
-import webdataset as wds`.
-"""
+"""Scripts for the webdataset package give the same with `from millrace.datasets import webdataset as wds`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""webdataset: WebLoader makes torch's loader inside a pipeline; its datasets divide their shards by
-get_worker_info().
-"""
+"""WebLoader makes torch's loader inside a pipeline; its datasets divide shards by get_worker_info()."""
 
 import io
 import tarfile

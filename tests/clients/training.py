@@ -1,6 +1,4 @@
-"""What the tests of clients share: the two loaders, a data set in Python, and how batches are written
-down.
-"""
+"""What the tests of clients share: the two loaders, a data set in Python, batches written down."""
 
 import millrace
 import torch
@@ -29,9 +27,7 @@ def noted(batch):
 
 
 def model():
-    """Takes a batch of pictures; always the same weights, so that making one draws nothing from the test's
-    generator.
-    """
+    """Takes a batch of pictures; its weights are always the same, and drawn from no generator."""
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 1))

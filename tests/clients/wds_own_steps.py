@@ -21,9 +21,7 @@ def read_wave(data):
 
 
 def sound(wds, DataLoader, shards, workers):
-    """Sound by a decoder of one's own beside the table's, a filter over the stream, crops that are several
-    samples of one.
-    """
+    """Sound by a decoder beside the table's, a filter over the stream, several crops of a sample."""
 
     def of_rate(stream):
         for (signal, rate), text, key in stream:
@@ -88,9 +86,7 @@ def own_split(wds, DataLoader, shards, workers):
 
 
 class ShuffledByEpoch:
-    """Made a PipelineStage below: the shards in the epoch's order, by a generator of its own and the
-    package's inner function.
-    """
+    """Made a PipelineStage below: the epoch's shards, by the package's inner function."""
 
     def __init__(self, shuffle):
         self.shuffle, self.epoch = shuffle, -1

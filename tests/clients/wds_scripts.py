@@ -119,9 +119,7 @@ def mixed_between_workers(wds, DataLoader, shards, workers):
 
 
 def dicts_of_a_diffusion_trainer(wds, DataLoader, shards, workers):
-    """Fields through their functions, then a dict of them by a lambda; an iterator that is asked for
-    batches.
-    """
+    """Fields through their functions, then a dict of them by a lambda; an iterator asked for batches."""
     fields = [("jpg;png", to_tensor, "image"), ("txt", tokenize, "text")]
     dataset = (
         wds.WebDataset(
@@ -191,9 +189,7 @@ def check_of_pictures(wds, DataLoader, shards, workers):
 
 
 def whole_samples(wds, DataLoader, shards, workers):
-    """One function for the whole sample, which says None for what it cannot use, and a collate_fn for
-    dicts.
-    """
+    """One function for the whole sample, None for what it cannot use, and a collate_fn for dicts."""
 
     def decoded(sample):
         try:
@@ -237,9 +233,7 @@ def features(wds, DataLoader, shards, workers):
 
 
 def windows(wds, DataLoader, shards, workers):
-    """A step of one's own, made with pipelinefilter, that gives pairs of neighbours; the loader's batches
-    taken apart.
-    """
+    """A step of one's own, by pipelinefilter, that gives pairs; the loader's batches taken apart."""
 
     def _pairs(samples, distance):
         held = []

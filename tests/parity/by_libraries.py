@@ -121,9 +121,7 @@ def by_libraries(picture, transform, decided, functional=F):
 
 
 def _padded(picture, crop):
-    """As torchvision's RandomCrop does it before it draws where: v1 one padding after the other, v2 all at
-    once. Ours is v2's.
-    """
+    """As RandomCrop does it before it draws: v1 one padding after the other, v2 (and ours) all at once."""
     height, width = crop.size
     options = crop.fill, crop.padding_mode
     if type(crop).__module__ == v1.RandomCrop.__module__:

@@ -7,9 +7,7 @@ import numpy as np
 
 
 def most_chi_square(degrees):
-    """The value that chi-square with so many degrees of freedom exceeds once in 30,000 times (Wilson and
-    Hilferty, 1931).
-    """
+    """The chi-square of so many degrees of freedom exceeded once in 30,000 times (Wilson and Hilferty)."""
     share = 2 / (9 * degrees)
     return degrees * (1 - share + 4 * math.sqrt(share)) ** 3
 

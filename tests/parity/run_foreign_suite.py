@@ -15,10 +15,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+
+from suites import outcomes_of, print_counts, print_differences, pytest_command
 
 _PLUGIN = "import millrace\nmillrace.install()\n"
 
@@ -33,47 +34,20 @@ def run_side(installed: bool, arguments: argparse.Namespace, scratch: Path) -> d
     environment["PYTHONPATH"] = os.pathsep.join(
         filter(None, [str(plugins), environment.get("PYTHONPATH", "")])
     )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-        f"--junitxml={report}",
-    ]
-    command += ["-p", "with_millrace"] if installed else []
-    command += ["-k", arguments.select] if arguments.select else []
+    plugin = ["-p", "with_millrace"] if installed else []
+    suites = [str(suite.resolve()) for suite in arguments.suite]
     root = arguments.suite[0].resolve().parents[1]
     try:
         done = subprocess.run(
-            [*command, *(str(suite.resolve()) for suite in arguments.suite)],
-            cwd=root,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=arguments.timeout,
-            check=False,
-        )
+            pytest_command(report, "-p", "no:randomly", *plugin, *suites, select=arguments.select),
+            cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=arguments.timeout, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         sys.exit(f"{report.stem}: not done after {arguments.timeout:g} s")
     if not report.exists():
         sys.exit(f"{report.stem}: exit status {done.returncode}\n{done.stdout[-3000:]}")
-    outcomes = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        problem = next(
-            (case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None
-        )
-        if problem is not None:
-            lines = (problem.get("message") or "").strip().splitlines()
-            outcome = f"failed: {lines[0][:200]}" if lines else "failed"
-        else:
-            outcome = "skipped" if case.find("skipped") is not None else "passed"
-        outcomes[f"{case.get('classname')}::{case.get('name')}"] = outcome
-    return outcomes
+    return outcomes_of(report)
 
 
 def main() -> int:
@@ -87,24 +61,13 @@ def main() -> int:
         sides = {
             name: run_side(name == "millrace", arguments, Path(scratch)) for name in ("torch", "millrace")
         }
-    for name, outcomes in sides.items():
-        kinds = [outcome.split(":")[0] for outcome in outcomes.values()]
-        print(
-            f"{name}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped"))
-        )
+    print_counts(sides)
     if arguments.json is not None:
         names = ("torch", "accelerate", "lightning", "datasets")
         versions = {name: version(name) for name in names if find_spec(name)}
         stored = {"suite": [path.name for path in arguments.suite], "select": arguments.select}
         arguments.json.write_text(json.dumps({**stored, "versions": versions, **sides}, indent=1) + "\n")
-    different = 0
-    for test in sorted(set().union(*sides.values())):
-        torchs, ours = (outcomes.get(test, "not run") for outcomes in sides.values())
-        if torchs.split(":")[0] != ours.split(":")[0]:
-            different += 1
-            print(f"DIFFERENT {test}\n  torch:    {torchs}\n  millrace: {ours}")
-    print("same outcome for every test" if not different else f"{different} tests differ")
-    return 1 if different else 0
+    return print_differences(sides)
 
 
 if __name__ == "__main__":

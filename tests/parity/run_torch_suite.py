@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+
+from suites import outcomes_of, print_counts, print_differences, pytest_command
 
 SIDES = {"torch": "torch.utils.data", "millrace": "millrace"}
 _STATEFUL = "from torchdata.stateful_dataloader import StatefulDataLoader as DataLoader"
@@ -40,9 +41,7 @@ _MultiProcessingDataLoaderIter.__init__ = refuse
 
 
 def with_loader_from(source: str, module: str) -> str:
-    """`source` with the name DataLoader, wherever it is imported, taken from `module`: also in the scripts
-    that tests start.
-    """
+    """`source` with the name DataLoader taken from `module`, also in the scripts that tests start."""
 
     def after(match: re.Match) -> str:
         imported = re.search(r"\bDataLoader\b", match[2])
@@ -83,47 +82,20 @@ def run_class(
 ) -> dict[str, str]:
     """Outcome of each test: "passed", "skipped", or "failed" with the last line of its message."""
     report = suite.parent / f"{name}.xml"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={report}",
-        f"{suite.name}::{name}",
-    ]
     with open(suite.parent / f"{name}.log", "w") as log:
         process = subprocess.Popen(
-            command + (["-k", select] if select else []),
-            cwd=suite.parent,
-            env=environment,
-            stdout=log,
-            stderr=log,
-        )
+            pytest_command(report, f"{suite.name}::{name}", select=select),
+            cwd=suite.parent, env=environment, stdout=log, stderr=log,
+        )  # fmt: skip
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            return {f"{name}": f"failed: not done after {timeout:g} s, see {log.name}"}
+            return {name: f"failed: not done after {timeout:g} s, see {log.name}"}
     if not report.exists():
-        return {f"{name}": f"failed: exit status {process.returncode}, see {log.name}"}
-    outcomes = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        problem = next(
-            (case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None
-        )
-        if problem is not None:
-            outcome = (
-                "failed: " + (problem.get("message") or "").strip().splitlines()[0][:100]
-                if problem.get("message")
-                else "failed"
-            )
-        else:
-            outcome = "skipped" if case.find("skipped") is not None else "passed"
-        outcomes[f"{name}::{case.get('name')}"] = outcome
-    return outcomes
+        return {name: f"failed: exit status {process.returncode}, see {log.name}"}
+    return outcomes_of(report, name)
 
 
 def run_side(side: str, arguments: argparse.Namespace, folder: Path) -> dict[str, str]:
@@ -162,27 +134,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (arguments.keep or Path(scratch) / "suite").resolve()
         outcomes = {side: run_side(side, arguments, folder / side) for side in SIDES}
-    different = [
-        name
-        for name in sorted(set().union(*outcomes.values()))
-        if _kind(outcomes["torch"].get(name)) != _kind(outcomes["millrace"].get(name))
-    ]
-    for side, results in outcomes.items():
-        kinds = [_kind(result) for result in results.values()]
-        print(
-            f"{side}: " + ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped"))
-        )
-    for name in different:
-        print(
-            f"DIFFERENT {name}\n  torch:    {outcomes['torch'].get(name)}\n  millrace:"
-            f" {outcomes['millrace'].get(name)}"
-        )
-    print("same outcome for every test" if not different else f"{len(different)} tests differ")
-    return 1 if different else 0
-
-
-def _kind(outcome: str | None) -> str | None:
-    return outcome and outcome.split(":")[0]
+    print_counts(outcomes)
+    return print_differences(outcomes)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,11 @@ import sys
 import tarfile
 import tempfile
 import threading
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from suites import kind, outcomes_of, print_counts, print_differences, pytest_command
 
 PYTHON = Path(__file__).resolve().parents[2] / "python"
 SIDES = ("webdataset", "millrace")
@@ -85,9 +85,7 @@ def web_sample(number: int) -> tuple[str, dict[str, bytes]]:
 
 
 def make_data(folder: Path) -> None:
-    """What the tests read: `testdata` has a shard that is too large for many checkouts, `served` what the
-    network would give.
-    """
+    """What the tests read: `testdata` has a shard many checkouts lack, `served` what the network gives."""
     local = folder / "testdata" / "imagenet-000000.tgz"
     if not local.exists():
         write_tar(local, [class_sample(number) for number in range(47)])
@@ -142,39 +140,15 @@ def run_side(side: str, arguments: argparse.Namespace, folder: Path) -> dict[str
         **_TRUSTED,
     }
     report = here / "report.xml"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={report}",
-        "tests",
-    ]
     with open(here / "log.txt", "w") as log:
         subprocess.run(
-            command + (["-k", arguments.select] if arguments.select else []),
+            pytest_command(report, "tests", select=arguments.select),
             cwd=here, env=environment, stdout=log, stderr=log, timeout=arguments.timeout, check=False,
         )  # fmt: skip
     server.shutdown()
     if not report.exists():
         sys.exit(f"{side}: no test ran:\n{(here / 'log.txt').read_text()}")
-    return {
-        f"{case.get('classname')}::{case.get('name')}": outcome_of(case)
-        for case in ElementTree.parse(report).iter("testcase")
-    }
-
-
-def outcome_of(case: ElementTree.Element) -> str:
-    problem = next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)
-    if problem is not None:
-        return "failed: " + (problem.get("message") or "").strip().partition("\n")[0][:160]
-    return "skipped" if case.find("skipped") is not None else "passed"
-
-
-def kind(outcome: str | None) -> str:
-    return "missing" if outcome is None else outcome.partition(":")[0]
+    return outcomes_of(report)
 
 
 def main() -> int:
@@ -198,24 +172,13 @@ def main() -> int:
         outcomes = {
             side: run_side(side, arguments, folder) for side in SIDES if arguments.only in (None, side)
         }
-    for side, results in outcomes.items():
-        kinds = [kind(result) for result in results.values()]
-        print(
-            f"{side}: " + ", ".join(f"{kinds.count(name)} {name}" for name in ("passed", "failed", "skipped"))
-        )
-    names = sorted(set().union(*outcomes.values()))
+    print_counts(outcomes)
     if arguments.only:
-        for name in names:
-            if kind(outcomes[arguments.only][name]) == "failed":
-                print(f"{name}\n  {outcomes[arguments.only][name]}")
+        for name, outcome in sorted(outcomes[arguments.only].items()):
+            if kind(outcome) == "failed":
+                print(f"{name}\n  {outcome}")
         return 0
-    different = [name for name in names if len({kind(outcomes[side].get(name)) for side in SIDES}) > 1]
-    for name in different:
-        print(f"DIFFERENT {name}")
-        for side in SIDES:
-            print(f"  {side}: {outcomes[side].get(name)}")
-    print("same outcome for every test" if not different else f"{len(different)} tests differ")
-    return 1 if different else 0
+    return print_differences(outcomes)
 
 
 if __name__ == "__main__":

@@ -207,30 +207,24 @@ def test_all_colours_turn_as_pillows():
 @pytest.mark.parametrize("value", [0.25, (1.5, -2.0, 1e-3), "random"], ids=str)
 def test_erasing(dtype, value):
     base = [t.ToImage(), t.ToDtype(dtype, scale=True), t.Normalize([0.5], [0.25])]
-    plain, erasing = (
-        pipeline_of(*base),
-        pipeline_of(*base, t.RandomErasing(0.8, value=value), t.RandomErasing(0.5, value=7)),
-    )
+    plain = pipeline_of(*base)
+    erasing = pipeline_of(*base, t.RandomErasing(0.8, value=value), t.RandomErasing(0.5, value=7))
     picture = np.asarray(make_picture(60, 50))
     noise = []
     for i in range(40):
         expected, got = plain.apply(picture, 1, 0, i), erasing.apply(picture, 1, 0, i)
         first, second = erasing.draw(60, 50, 1, 0, i)
         if first["applied"]:
-            rows, columns = (
-                slice(first["top"], first["top"] + first["height"]),
-                slice(first["left"], first["left"] + first["width"]),
-            )
+            rows = slice(first["top"], first["top"] + first["height"])
+            columns = slice(first["left"], first["left"] + first["width"])
             if value == "random":
                 noise.append(got[:, rows, columns].flatten())
                 expected[:, rows, columns] = got[:, rows, columns]
             else:
                 expected[:, rows, columns] = torch.tensor(value).reshape(-1, 1, 1)
         if second["applied"]:
-            rows, columns = (
-                slice(second["top"], second["top"] + second["height"]),
-                slice(second["left"], second["left"] + second["width"]),
-            )
+            rows = slice(second["top"], second["top"] + second["height"])
+            columns = slice(second["left"], second["left"] + second["width"])
             assert (got[:, rows, columns] == 7).all()
             expected[:, rows, columns] = 7
         assert torch.equal(got, expected)

@@ -1,6 +1,4 @@
-"""Random chains of native steps against Pillow and torchvision (the long run:
-tests/fuzz/chains_against_libraries.py).
-"""
+"""Random chains of native steps against Pillow and torchvision (long: fuzz/chains_against_libraries.py)."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The C++ library's RandomSampler and WeightedRandomSampler draw what torch's draw, over two epochs, with the
-generator where torch leaves it.
-"""
+"""The C++ library's samplers draw what torch's draw, over two epochs, and leave the generator alike."""
 
 import json
 import random

@@ -1,7 +1,6 @@
-"""Data sets in memory: what is gathered natively is what torch fetches and collates, to types, strides,
-errors and random states.
-"""
+"""Data sets in memory: gathered natively is what torch collates, to types, strides, errors and draws."""
 
+import random
 import tempfile
 
 import millrace
@@ -165,28 +164,33 @@ def plain(value):
     return type(value), value
 
 
-def both(dataset, use, **arguments):
-    """`use(loader)` for torch's loader and a native one of ours, with the states of all generators
-    afterwards.
+def both(dataset, use, torchs=None, **arguments):
+    """`use(loader)` for torch's loader, over `torchs` where it is given, and a native one, with the states of
+    all generators afterwards.
     """
     results = []
-    for loader_class, extra in (DataLoader, {}), (millrace.DataLoader, {"native": "require"}):
-        torch.manual_seed(7), np.random.seed(7)
-        made = {name: value(dataset) if callable(value) else value for name, value in arguments.items()}
-        loader = loader_class(dataset, **made, **extra)
+    for loader_class, data, extra in (
+        (DataLoader, dataset if torchs is None else torchs, {}),
+        (millrace.DataLoader, dataset, {"native": "require"}),
+    ):
+        torch.manual_seed(7), random.seed(7), np.random.seed(7)
+        made = {name: value(data) if callable(value) else value for name, value in arguments.items()}
+        loader = loader_class(data, **made, **extra)
         result = use(loader)
         own = made.get("generator")
         results.append((result, generator_states(), own.get_state().tolist() if own is not None else None))
     return results, loader
 
 
-def epochs(count):
+def epochs(count, part=plain):
+    """What both() is to use a loader for: so many epochs, `part` of each batch."""
+
     def use(loader):
         seen = []
         for epoch in range(count):
             if isinstance(loader.sampler, DistributedSampler):
                 loader.sampler.set_epoch(epoch)
-            seen.append([plain(batch) for batch in loader])
+            seen.append([part(batch) for batch in loader])
         return seen
 
     return use
@@ -287,15 +291,22 @@ def test_breaks_and_iterators_side_by_side(rows, workers, persistent):
 
 
 class Watched:
-    """A sampler that writes down when it is advanced."""
+    """Writes down when it is advanced; `eager`: also draws when iterated. Raises at `fails_at`."""
 
-    def __init__(self, events):
-        self.events = events
+    def __init__(self, events, eager=False, fails_at=None):
+        self.events, self.eager, self.fails_at = events, eager, fails_at
 
     def __iter__(self):
         self.events.append("iter")
-        for index in range(COUNT):
+        if self.eager:
+            torch.rand(1)
+        return self._indices()
+
+    def _indices(self):
+        for index in range(12):
             self.events.append(f"index {index}")
+            if index == self.fails_at:
+                raise LookupError("no more")
             yield index
 
 

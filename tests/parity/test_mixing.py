@@ -9,6 +9,7 @@ import torch
 from loader_data import make_folder, pictures, torchvision_or_skip
 from millrace import transforms
 from millrace._loader.engines.native import ImageSpec
+from shard_data import same
 from torch.utils.data import default_collate
 
 COUNT, SIZE = 23, 24
@@ -56,17 +57,6 @@ def epochs(data, collate_fn, count=1, **options):
     options = {"batch_size": 5, "shuffle": True, "num_workers": 2, "native": "require"} | options
     loader = millrace.DataLoader(data, collate_fn=collate_fn, **options)
     return [[batch for batch in loader] for _ in range(count)]
-
-
-def same(ours, theirs):
-    mine, yours = torch.utils._pytree.tree_flatten(ours), torch.utils._pytree.tree_flatten(theirs)
-    assert mine[1] == yours[1]
-    for one, other in zip(mine[0], yours[0], strict=True):
-        assert type(one) is type(other)
-        if isinstance(one, torch.Tensor):
-            assert one.dtype == other.dtype and torch.equal(one, other)
-        else:
-            assert one == other
 
 
 @pytest.fixture
@@ -170,7 +160,7 @@ def test_batches_are_what_the_function_makes_of_them(root, name, erasing, in_pyt
     assert not mixed
     ours = epochs(data, ONLY_MIXES[name], count=2)
     assert len(mixed) == 10 if name != "RandomMixup" else 0 < len(mixed) < 10
-    same(ours, expected)
+    assert same(ours, expected)
 
 
 @pytest.mark.parametrize("name", ["MixUp", "CutMix", "RandomChoice"])
@@ -182,13 +172,13 @@ def test_torchvisions(root, name, in_python, mixed):
     function = {"MixUp": mixup, "CutMix": cutmix}.get(name) or v2.RandomChoice([mixup, cutmix])
     data = dataset(root)
     expected = in_python(data, of_fields(function), count=3)
-    same(epochs(data, of_fields(function), count=3), expected)
+    assert same(epochs(data, of_fields(function), count=3), expected)
     assert len(mixed) == 15
 
 
 def test_pictures_that_stay_as_they_are(root, in_python, mixed):
     data = dataset(root)
-    same(epochs(data, of_fields(nothing)), in_python(data, of_fields(nothing)))
+    assert same(epochs(data, of_fields(nothing)), in_python(data, of_fields(nothing)))
     assert not mixed
 
 
@@ -280,7 +270,7 @@ ELSE = [
 @pytest.mark.parametrize("function", ELSE, ids=lambda function: function.__name__)
 def test_other_functions_are_called_with_the_batch(root, function, in_python, mixed):
     data = dataset(root)
-    same(epochs(data, of_fields(function)), in_python(data, of_fields(function)))
+    assert same(epochs(data, of_fields(function)), in_python(data, of_fields(function)))
     assert not mixed
 
 
@@ -292,7 +282,7 @@ def test_loaders_whose_function_is_called_in_next(root, options, in_python, mixe
     np.random.seed(1)
     expected = in_python(data, of_batch(by_permutation), **options)
     np.random.seed(1)
-    same(epochs(data, of_batch(by_permutation), **options), expected)
+    assert same(epochs(data, of_batch(by_permutation), **options), expected)
     assert not mixed
 
 
@@ -315,7 +305,7 @@ def test_pictures_of_other_types(root, steps, in_python, mixed):
         images = images.roll(1, 0) if images.dtype == torch.uint8 else 0.5 * images + 0.5 * images.flip(0)
         return images, labels
 
-    same(epochs(data, of_fields(function)), in_python(data, of_fields(function)))
+    assert same(epochs(data, of_fields(function)), in_python(data, of_fields(function)))
     assert not mixed
 
 
@@ -365,6 +355,6 @@ def test_resumed_and_replayed(root, stop, mixed):
             state = loader.state_dict()
     again = millrace.DataLoader(data, 5, **options)
     again.load_state_dict(state)
-    same(list(again), batches[stop:])
+    assert same(list(again), batches[stop:])
     assert len(mixed) >= 2 * 5 - stop
-    same(loader.replay(2), batches[2])
+    assert same(loader.replay(2), batches[2])

@@ -1,6 +1,4 @@
-"""Every native operation against Pillow, torchvision and timm on some pictures (the long run:
-tests/fuzz/operations_against_libraries.py).
-"""
+"""Every native operation against its library (long: tests/fuzz/operations_against_libraries.py)."""
 
 import json
 from pathlib import Path

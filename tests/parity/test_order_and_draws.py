@@ -1,22 +1,13 @@
 """Order, generators' states and the sampler's schedule are torch's, to the bit, whatever the arguments."""
 
-import random
-
 import millrace
 import numpy as np
 import pytest
+import test_in_memory
 import torch
-from loader_data import Indices, generator_states, make_folder, pictures
-from torch.utils.data import (
-    BatchSampler,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
-from torch.utils.data.distributed import DistributedSampler
-
-COUNT = 21
+from loader_data import Indices, make_folder, pictures
+from test_in_memory import BATCH_SAMPLERS, COUNT, SAMPLERS, Watched, epochs
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 
 @pytest.fixture(scope="module")
@@ -27,32 +18,12 @@ def dataset(tmp_path_factory):
 
 
 def both(dataset, use, **arguments):
-    """`use(loader)` and the generators' states afterwards, for torch's loader and for a native one of
-    ours.
-    """
-    results = []
-    for loader_class, data, extra in (
-        (torch.utils.data.DataLoader, Indices(COUNT), {}),
-        (millrace.DataLoader, dataset, {"native": "require"}),
-    ):
-        torch.manual_seed(7), random.seed(7), np.random.seed(7)
-        made = {name: value(data) if callable(value) else value for name, value in arguments.items()}
-        result = use(loader_class(data, **made, **extra))
-        own = made.get("generator")
-        results.append((result, generator_states(), own.get_state().tolist() if own is not None else None))
-    return results
+    """As of rows in memory. torch's loader has the indices alone."""
+    return test_in_memory.both(dataset, use, Indices(COUNT), **arguments)[0]
 
 
-def epochs(count):
-    def use(loader):
-        orders = []
-        for epoch in range(count):
-            if isinstance(loader.sampler, DistributedSampler):
-                loader.sampler.set_epoch(epoch)
-            orders.append([labels.tolist() for _, labels in loader])
-        return orders
-
-    return use
+def labels(batch):
+    return batch[1].tolist()
 
 
 class Backwards:
@@ -64,48 +35,22 @@ class Backwards:
 
 CASES = {
     "plain": {},
-    "batches": {"batch_size": 4},
     "shuffle": {"shuffle": True},
-    "shuffle batches": {"batch_size": 5, "shuffle": True},
+    "batches": {"batch_size": 4},
     "one batch": {"batch_size": COUNT, "shuffle": True},
     "batch larger than all": {"batch_size": 64, "shuffle": True},
-    "drop last": {"batch_size": 4, "shuffle": True, "drop_last": True},
     "drop all": {"batch_size": 64, "drop_last": True},
-    "generator": {
-        "batch_size": 4,
-        "shuffle": True,
-        "generator": lambda data: torch.Generator().manual_seed(5),
-    },
-    "replacement": {
-        "batch_size": 8,
-        "sampler": lambda data: RandomSampler(data, replacement=True, num_samples=70),
-    },
-    "several rounds": {"batch_size": 8, "sampler": lambda data: RandomSampler(data, num_samples=50)},
     "part of a round": {"batch_size": 8, "sampler": lambda data: RandomSampler(data, num_samples=10)},
-    "own generator": {
-        "batch_size": 4,
-        "sampler": lambda data: RandomSampler(data, generator=torch.Generator().manual_seed(3)),
-    },
-    "weighted": {
-        "batch_size": 4,
-        "sampler": lambda data: WeightedRandomSampler(torch.arange(1.0, COUNT + 1), 30),
-    },
-    "subset": {"batch_size": 4, "sampler": lambda data: SubsetRandomSampler([3, 1, 4, 15, 9, 2, 6])},
-    "distributed": {
-        "batch_size": 4,
-        "sampler": lambda data: DistributedSampler(data, num_replicas=2, rank=1, seed=11),
-    },
-    "batch sampler": {"batch_sampler": lambda data: BatchSampler(RandomSampler(data), 6, drop_last=True)},
-    "lists": {"batch_sampler": lambda data: [[1, 2], [-1], [3, 3, 3, torch.tensor(4)]]},
-    "arrays": {"batch_sampler": lambda data: [np.array([1, 2]), torch.tensor([5, 4])]},
     "own sampler": {"batch_size": 4, "sampler": lambda data: Backwards()},
+    **{f"in batches, {name}": {"batch_size": 4, **case} for name, case in SAMPLERS.items()},
+    **{name: {"batch_sampler": make} for name, make in BATCH_SAMPLERS.items()},
 }
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_epochs(dataset, case, workers):
-    torchs, ours = both(dataset, epochs(2), num_workers=workers, **CASES[case])
+    torchs, ours = both(dataset, epochs(2, labels), num_workers=workers, **CASES[case])
     assert ours == torchs
 
 
@@ -118,7 +63,7 @@ def test_persistent_epochs(dataset, generator):
         "persistent_workers": True,
         "generator": generator,
     }
-    torchs, ours = both(dataset, epochs(3), **arguments)
+    torchs, ours = both(dataset, epochs(3, labels), **arguments)
     assert ours == torchs
 
 
@@ -128,8 +73,8 @@ def test_early_break(dataset, workers, persistent):
     def use(loader):
         seen = []
         for _ in range(3):
-            for _, labels in loader:
-                seen.append(labels.tolist())
+            for batch in loader:
+                seen.append(labels(batch))
                 break
         return seen
 
@@ -174,41 +119,19 @@ def test_construction_and_questions_draw_nothing(dataset, workers):
     assert ours == torchs
 
 
-class Watched:
-    """Writes down when it is advanced; `eager`: also draws when iterated. Raises at `fails_at`."""
-
-    def __init__(self, events, eager=False, fails_at=None):
-        self.events, self.eager, self.fails_at = events, eager, fails_at
-
-    def __iter__(self):
-        self.events.append("iter")
-        if self.eager:
-            torch.rand(1)
-        return self._indices()
-
-    def _indices(self):
-        for index in range(12):
-            self.events.append(f"index {index}")
-            if index == self.fails_at:
-                raise LookupError("no more")
-            yield index
-
-
 @pytest.mark.parametrize("as_batches", [False, True])
 @pytest.mark.parametrize("fails_at", [None, 9])
 @pytest.mark.parametrize("workers, prefetch", [(0, None), (1, 2), (2, 2), (2, 1), (3, 3)])
 def test_sampler_schedule(dataset, workers, prefetch, fails_at, as_batches):
-    """When indices are asked for, between which batches; what an error of the sampler does; that iter() runs
-    as often.
-    """
+    """When indices are asked for; what an error of the sampler does; that iter() runs as often."""
     logs = []
 
     def use(loader):
         events = logs[-1]
         for _ in range(2):
             try:
-                for _, labels in loader:
-                    events.append(labels.tolist())
+                for batch in loader:
+                    events.append(labels(batch))
             except LookupError:
                 events.append("LookupError")
         return events

@@ -21,6 +21,7 @@ from picture_trees import (
     plants,
     ships,
 )
+from shard_data import same
 from torch.utils.data import ConcatDataset, DataLoader, Subset, default_collate, random_split
 
 
@@ -42,23 +43,6 @@ def to_rgb():
     return v2.RGB()
 
 
-def same(batch, expected):
-    """Batches are equal, in types and dtypes of all that is in them, too."""
-    assert type(batch) is type(expected)
-    if isinstance(expected, torch.Tensor):
-        assert batch.dtype == expected.dtype and torch.equal(batch, expected)
-    elif isinstance(expected, (list, tuple)):
-        assert len(batch) == len(expected)
-        for part, wanted in zip(batch, expected):
-            same(part, wanted)
-    elif isinstance(expected, dict):
-        assert list(batch) == list(expected)
-        for name, wanted in expected.items():
-            same(batch[name], wanted)
-    else:
-        assert batch == expected
-
-
 def check(dataset, *, workers=2, **options):
     """The batches of both loaders; the native one's explain()."""
     options = {"batch_size": 2, **options}
@@ -71,7 +55,7 @@ def check(dataset, *, workers=2, **options):
     assert loader.stats()["engine"] == ("threads" if workers else "inline")
     assert len(batches) == len(expected) > 0
     for batch, wanted in zip(batches, expected):
-        same(batch, wanted)
+        assert same(batch, wanted)
     return loader.explain()
 
 
@@ -152,7 +136,7 @@ def test_a_target_transform_draws_as_under_torch(tmp_path):
     for loader in (DataLoader(dataset, 4), millrace.DataLoader(dataset, 4, native="require")):
         torch.manual_seed(1), random.seed(1), np.random.seed(1)
         states.append((list(loader), generator_states()))
-    same(states[1][0], states[0][0])
+    assert same(states[1][0], states[0][0])
     assert states[0][1] == states[1][1]
 
 
@@ -165,8 +149,8 @@ def test_what_a_target_transform_draws_does_not_depend_on_the_number_of_workers(
         before = random.getstate()
         runs.append(list(loader))
         assert random.getstate() == before
-        same(loader.replay(1), runs[-1][1])
-    same(runs[1], runs[0])
+        assert same(loader.replay(1), runs[-1][1])
+    assert same(runs[1], runs[0])
 
 
 def test_collate_functions_get_transformed_targets(tmp_path):
@@ -217,7 +201,7 @@ def test_targets_resume(tmp_path):
     rest = list(batches)
     again = millrace.DataLoader(dataset, 2, shuffle=True, num_workers=2, native="require")
     again.load_state_dict(state)
-    same(list(again), rest)
+    assert same(list(again), rest)
 
 
 def test_targets_that_no_batch_can_hold_are_torchs_error(tmp_path):

@@ -1,6 +1,4 @@
-"""Worker processes of millrace against torch's: the same batches, order, errors, and states of the generators
-left behind.
-"""
+"""Worker processes against torch's: the same batches, order, errors, and generators' states."""
 
 import dataclasses
 import itertools
@@ -105,9 +103,7 @@ def walk(loader, epochs, stop_after):
 
 
 def both(dataset, epochs=2, stop_after=None, **arguments):
-    """What torch's loader and ours give, with the generators' states afterwards; ours is checked to be
-    ours.
-    """
+    """What torch's loader and ours give, with the generators' states; ours is checked to be ours."""
     results = []
     for loader_class in (TorchLoader, millrace.DataLoader):
         torch.manual_seed(5), random.seed(5), np.random.seed(5)
@@ -350,9 +346,7 @@ class Share(torch.utils.data.IterableDataset):
 @pytest.mark.parametrize("method", ["process", "thread"])
 @pytest.mark.parametrize("left_at", range(7))
 def test_an_epoch_of_a_stream_that_is_left_early(left_at, method):
-    """Workers that stay answer what they were asked before, also that they have ended, when the next epoch
-    has begun.
-    """
+    """Workers that stay answer what they were asked before, also behind the next epoch's beginning."""
     options = {"batch_size": 3, "num_workers": 2, "persistent_workers": True}
     seen = []
     for loader in (

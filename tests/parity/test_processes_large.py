@@ -9,9 +9,7 @@ from torch.utils.data import DataLoader as TorchLoader
 
 
 class Wide(torch.utils.data.Dataset):
-    """Rows that bring their own memory into fresh slots, contiguous and not, beside small ones; one sample of
-    another shape.
-    """
+    """Rows in fresh slots, contiguous and not, beside small ones; one sample of another shape."""
 
     def __init__(self, odd=-1):
         self.odd = odd

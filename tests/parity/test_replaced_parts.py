@@ -13,6 +13,7 @@ from millrace._common.shipped import replaced, replaced_in
 from millrace.collate import Pad, native_collate, runs_natively
 from millrace.datasets import ImageFolder
 from PIL import Image
+from shard_data import same
 from torch.utils import data
 from torch.utils.data._utils import collate
 
@@ -110,16 +111,6 @@ def made(kind, root):
     if kind.startswith("own"):
         return Own(root, STEPS["v2" if kind == "own2" else "v1"]())
     return datasets.ImageFolder(root, STEPS[kind]())
-
-
-def same(one, other):
-    if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and one.shape == other.shape and torch.equal(one, other)
-    if isinstance(one, (list, tuple)):
-        return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return one == other
 
 
 def batches(loader, dataset, **options):

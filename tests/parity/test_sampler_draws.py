@@ -323,11 +323,9 @@ def test_subclasses_are_not_taken_for_the_class():
     class Ours(samplers.RandomSampler):
         pass
 
-    assert (
-        samplers.native(Mine(range(3))) is None
-        and samplers.native(Ours(range(3))) is None
-        and samplers.native([1, 2]) is None
-    )
+    assert samplers.native(Mine(range(3))) is None
+    assert samplers.native(Ours(range(3))) is None
+    assert samplers.native([1, 2]) is None
     ours = samplers.SequentialSampler(range(3))
     assert samplers.native(ours) is ours
 

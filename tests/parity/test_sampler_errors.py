@@ -1,6 +1,4 @@
-"""What a sampler raises is what next() raises, and next() behind it does what torch's does: type, arguments,
-causes, and the batches.
-"""
+"""What a sampler raises is what next() raises, and next() behind it does what torch's does."""
 
 import itertools
 import signal

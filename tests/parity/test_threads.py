@@ -1,6 +1,4 @@
-"""worker_method="thread": what torch's process workers give, as far as threads can, without their
-processes.
-"""
+"""worker_method="thread": what torch's process workers give, as far as threads can."""
 
 import gc
 import random

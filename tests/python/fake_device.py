@@ -52,3 +52,10 @@ class Fake:
         monkeypatch.setattr(
             decoding, "place", lambda device: (self.device.capsule, self.device.decoding(refuses))
         )
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    device = Fake()
+    device.install(monkeypatch)
+    return device

@@ -68,6 +68,20 @@ def outcome(function):
         return type(error), str(error)
 
 
+def advanced(loader, count=1):
+    """An iterator over it, `count` batches on."""
+    iterator = iter(loader)
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
+def going_on(loader, state):
+    """The loader, or sampler, or dataset, with its state loaded."""
+    loader.load_state_dict(state)
+    return loader
+
+
 def next_in_the_end(iterator):
     """The next batch, however long a busy machine takes for it: a loader goes on behind a timeout."""
     until = time.monotonic() + 240

@@ -8,10 +8,11 @@ import shutil
 import subprocess
 
 import millrace.transforms as T
+import pytest
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from pictures import jpeg_bytes, make_picture
-from shard_data import same, write_tar
+from shard_data import numbered_shards, same, write_tar
 
 LENGTHS = (7, 5, 1, 6)
 COUNT = sum(LENGTHS)
@@ -52,6 +53,17 @@ def write_shards(folder, damaged=()):
         if shutil.which("zstd"):
             subprocess.run(["zstd", "-q", "-f", path, "-o", f"{path}.zst"], check=True)
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_shards(tmp_path_factory.mktemp("streams"))
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Of numbers, of these lengths."""
+    return numbered_shards(tmp_path_factory.mktemp("numbers"), LENGTHS)
 
 
 def stream(folder, transform=FIXED, ending="tar", **options):

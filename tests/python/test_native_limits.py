@@ -1,6 +1,4 @@
-"""docs/native.md says what has no native form: each of its rows is tried here, and so is every transform that
-it lists as native.
-"""
+"""Each row of docs/native.md on what has no native form is tried, and each transform that has one."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""examples/quickstart.ipynb runs from its first cell to its last, says what it should, and shows the report
-as a chart.
-"""
+"""examples/quickstart.ipynb runs to its last cell, says what it should, and charts the report."""
 
 from __future__ import annotations
 

@@ -48,9 +48,8 @@ def test_torch_datasets(tmp_path):
         b"5",
         "däs".encode(),
     )
-    assert np.load(io.BytesIO(second["box.npy"])).tolist() == [1, 2, 3, 4] and json.loads(
-        first["info.json"]
-    ) == {"b": 1, "a": [0.5]}
+    assert np.load(io.BytesIO(second["box.npy"])).tolist() == [1, 2, 3, 4]
+    assert json.loads(first["info.json"]) == {"b": 1, "a": [0.5]}
     assert report["label_counts"] == {"4": 1, "5": 1}
     tuples = torch.utils.data.TensorDataset(torch.arange(6).reshape(3, 2), torch.tensor([7, 8, 9]))
     pack(tuples, tmp_path / "tuples", shuffle=False)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import PackedStream, WebDataset
 from packing_data import check_rows, documents, layouts
@@ -94,8 +95,7 @@ def test_resumed_at_any_sample(layout, cut, source, length):
     iterator = iter(first)
     given = [next(iterator) for _ in range(min(cut, len(whole)))]
     state = json.loads(json.dumps(first.state_dict()))
-    second = stream()
-    second.load_state_dict(state)
+    second = going_on(stream(), state)
     assert second.state_dict() == state
     rest = plain(second)
     assert plain(given) + rest == whole
@@ -107,19 +107,15 @@ def test_resumed_at_any_sample(layout, cut, source, length):
 def test_a_state_behind_the_last_sample_is_the_next_pass():
     stream = PackedStream(Counter(DOCS), 64)
     whole = plain(stream)
-    other = PackedStream(Counter(DOCS), 64)
-    other.load_state_dict(stream.state_dict())
+    other = going_on(PackedStream(Counter(DOCS), 64), stream.state_dict())
     assert plain(other) == whole
 
 
 def test_only_what_the_window_holds_is_read_again():
     first = PackedStream(Counter(DOCS), 64, window=20)
-    iterator = iter(first)
-    for _ in range(40):
-        next(iterator)
+    _held = advanced(first, 40)
     source = Counter(DOCS)
-    second = PackedStream(source, 64, window=20)
-    second.load_state_dict(first.state_dict())
+    second = going_on(PackedStream(source, 64, window=20), first.state_dict())
     next(iter(second))
     assert source.reads == 20
 
@@ -136,8 +132,7 @@ def test_loaders(workers, cut):
     first = loader()
     iterator = iter(first)
     given = [next(iterator)["input_ids"].tolist() for _ in range(cut)]
-    second = loader()
-    second.load_state_dict(first.state_dict())
+    second = going_on(loader(), first.state_dict())
     assert given + [batch["input_ids"].tolist() for batch in second] == whole
 
 
@@ -162,8 +157,7 @@ def test_over_a_webdataset(tmp_path, workers):
         first = loader()
         iterator = iter(first)
         given = [next(iterator)["input_ids"].tolist() for _ in range(cut)]
-        second = loader()
-        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        second = going_on(loader(), json.loads(json.dumps(first.state_dict())))
         assert given + [batch["input_ids"].tolist() for batch in second] == whole
     both = loader()
     epochs = [[batch["input_ids"].tolist() for batch in both] for _ in range(2)]

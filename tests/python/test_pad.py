@@ -76,11 +76,9 @@ def test_rows_that_are_not_plain():
     strided = torch.arange(20.0).reshape(4, 5)[:, ::2]
     graded = torch.ones(2, 3, requires_grad=True)
     batch = Pad(0.5)([strided, graded])
-    assert (
-        torch.equal(batch[0], strided)
-        and torch.equal(batch[1, :2], graded.detach())
-        and (batch[1, 2:] == 0.5).all()
-    )
+    assert torch.equal(batch[0], strided)
+    assert torch.equal(batch[1, :2], graded.detach())
+    assert (batch[1, 2:] == 0.5).all()
     assert not batch.requires_grad
     assert Pad(0)([np.arange(6)[::2], np.arange(1)]).tolist() == [[0, 2, 4], [0, 0, 0]]
     assert Pad(0)([[0.5, 1], [2.0]]).tolist() == [[0.5, 1.0], [2.0, 0.0]]
@@ -96,9 +94,8 @@ def test_in_torchs_loader():
     rows = [list(range(n % 7)) for n in range(20)]
     for workers in (0, 2):
         batches = list(torch.utils.data.DataLoader(rows, 6, num_workers=workers, collate_fn=Pad(-1, to=8)))
-        assert [len(batch) for batch in batches] == [6, 6, 6, 2] and all(
-            batch.shape[1] == 8 for batch in batches
-        )
+        assert [len(batch) for batch in batches] == [6, 6, 6, 2]
+        assert all(batch.shape[1] == 8 for batch in batches)
         assert [[x for x in row if x >= 0] for batch in batches for row in batch.tolist()] == rows
 
 

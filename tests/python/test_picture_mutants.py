@@ -1,6 +1,4 @@
-"""Damaged pictures: the loader refuses those that Pillow refuses, and shows of the others what Pillow shows
-(the long run: tests/fuzz).
-"""
+"""Damaged pictures: refused where Pillow refuses, else what Pillow shows (the long run: tests/fuzz)."""
 
 import warnings
 
@@ -49,9 +47,7 @@ def test_some_hundred_mutants_under_every_policy():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_marker_inside_the_scan_is_judged_by_pillow(tmp_path, kind):
-    """0x40: libjpeg fills the rest with grey and then refuses the marker, on its way to the end of the
-    file.
-    """
+    """0x40: libjpeg fills the rest with grey and then refuses the marker on its way to the end."""
     data = bytearray(photo(kind))
     begin, end = next((begin, end) for marker, begin, end in segments(bytes(data)) if marker == 0xDA)
     refused = 0

@@ -1,6 +1,4 @@
-"""Errors and warnings about pictures are Pillow's, too, whoever decodes: UnidentifiedImageError,
-DecompressionBombError and its warning.
-"""
+"""Errors and warnings about pictures are Pillow's, too, whoever decodes."""
 
 from __future__ import annotations
 
@@ -25,12 +23,10 @@ def encoded(format, size=(60, 40), **more):
 
 def contents():
     """{name: bytes}, all but the first two of them damaged."""
-    jpeg, png, webp, gif = (
-        jpeg_bytes(make_picture(60, 40, seed=1)),
-        encoded("PNG"),
-        encoded("WEBP"),
-        encoded("GIF"),
-    )
+    jpeg = jpeg_bytes(make_picture(60, 40, seed=1))
+    png = encoded("PNG")
+    webp = encoded("WEBP")
+    gif = encoded("GIF")
     frame = jpeg.index(b"\xff\xc0")
     return {
         "sound.jpg": jpeg,

@@ -123,9 +123,7 @@ def pillow_resize(crop, size, resampling):
 
 
 def levels_apart(row, expected):
-    """The largest difference. By numpy: torch's threads for such small tensors wait for each other longer
-    than they work.
-    """
+    """By numpy: torch's threads for such small tensors wait for each other longer than they work."""
     return int(np.abs(row.numpy().astype(np.int16) - expected.numpy().astype(np.int16)).max())
 
 

@@ -1,6 +1,4 @@
-"""PNG: the engine's pixels are Pillow's `open(f).convert("RGB")`, byte for byte; what it refuses, Pillow
-decides.
-"""
+"""PNG: the engine's pixels are those of `open(f).convert("RGB")`; what it refuses, Pillow decides."""
 
 import io
 import struct
@@ -290,9 +288,7 @@ def test_what_is_refused_is_named_with_its_offset(tmp_path):
 
 @pytest.mark.parametrize("interlaced", [False, True], ids=["rows", "interlaced"])
 def test_regions(tmp_path, interlaced):
-    """Crops decode no more than they need; large enough that inflating stops early, and compressed in all
-    ways.
-    """
+    """Crops decode no more than they need: inflating stops early, whatever the compression."""
     (tmp_path / "class").mkdir()
     random = np.random.default_rng(8)
     expected = []
@@ -341,20 +337,16 @@ def test_an_image_folder_of_all_formats_equals_torchvisions(tmp_path):
     random = np.random.default_rng(10)
     for i in range(12):
         (tmp_path / f"class{i % 3}").mkdir(exist_ok=True)
-        picture, path = (
-            make_picture(*(int(side) for side in random.integers(40, 90, 2)), i),
-            tmp_path / f"class{i % 3}" / str(i),
-        )
+        picture = make_picture(*(int(side) for side in random.integers(40, 90, 2)), i)
+        path = tmp_path / f"class{i % 3}" / str(i)
         if i % 4 == 0:
             picture = picture.convert(("RGBA", "P", "L")[i // 4])
         picture.save(
             f"{path}.webp" if i % 4 == 1 else f"{path}.png", **({"lossless": True} if i == 5 else {})
         )
     chain = v2.Compose([v2.CenterCrop((33, 35)), v2.PILToTensor()])
-    theirs, ours = (
-        datasets.ImageFolder(tmp_path, chain),
-        DataLoader(datasets.ImageFolder(tmp_path, chain), batch_size=5, num_workers=2),
-    )
+    theirs = datasets.ImageFolder(tmp_path, chain)
+    ours = DataLoader(datasets.ImageFolder(tmp_path, chain), batch_size=5, num_workers=2)
     batches = list(zip(data.DataLoader(theirs, batch_size=5), ours, strict=True))
     assert ours.stats()["engine"] == "threads" and len(batches) == 3
     for (pixels, labels), (own_pixels, own_labels) in batches:

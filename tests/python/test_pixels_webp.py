@@ -1,6 +1,4 @@
-"""WebP: the engine's pixels are Pillow's `open(f).convert("RGB")`, byte for byte; what it refuses, Pillow
-decides.
-"""
+"""WebP: the engine's pixels are those of `open(f).convert("RGB")`; what it refuses, Pillow decides."""
 
 import io
 
@@ -79,9 +77,7 @@ def test_damaged_exif_means_upright(tmp_path):
 @pytest.mark.parametrize("alpha", [False, True], ids=["opaque", "alpha"])
 @pytest.mark.parametrize("way", ["lossy", "lossless"])
 def test_the_first_frame_of_an_animation(tmp_path, way, alpha, corner):
-    """What the frame does not cover is black, whatever the background colour; crops lie inside, outside and
-    across.
-    """
+    """What no frame covers is black, whatever the background; crops lie inside, outside and across."""
     random = np.random.default_rng(2)
     frames = [webp(picture(random, 40, 30, alpha), **WAYS[way]) for _ in range(2)]
     data = animation((54, 40), corner, *frames, alpha=alpha)

@@ -1,6 +1,4 @@
-"""AutoAugment, RandomChoice, RandomOrder and tables of subclasses, alone: torchvision's v2 from the same
-draws.
-"""
+"""AutoAugment, RandomChoice, RandomOrder, tables of subclasses: torchvision's v2 from the same draws."""
 
 import pickle
 

@@ -1,6 +1,4 @@
-"""DevicePrefetcher on a device that does everything late: the same batches, in order, whatever they are made
-of.
-"""
+"""DevicePrefetcher on a device that does everything late: the same batches, in order, of any kind."""
 
 import collections
 import dataclasses
@@ -11,7 +9,7 @@ from types import SimpleNamespace
 import millrace
 import pytest
 import torch
-from fake_device import Fake
+from fake_device import Fake, fake  # noqa: F401
 from millrace import DevicePrefetcher
 from millrace._common.batch_tree import leaves
 from torch.nn.utils.rnn import pack_sequence
@@ -97,13 +95,6 @@ def plain(value):
     if dataclasses.is_dataclass(value):
         return type(value).__name__, [plain(part) for part in vars(value).values()]
     return type(value).__name__, repr(value)
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    device = Fake()
-    device.install(monkeypatch)
-    return device
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -270,10 +261,8 @@ def test_an_error_on_the_device_is_one_of_its_batch(fake):
             raise ArithmeticError("two")
         return batch
 
-    iterator, seen = (
-        iter(DevicePrefetcher([torch.tensor(i) for i in range(4)], "fake", on_device=transform)),
-        [],
-    )
+    iterator = iter(DevicePrefetcher([torch.tensor(i) for i in range(4)], "fake", on_device=transform))
+    seen = []
     for _ in range(4):
         try:
             seen.append(int(next(iterator)))
@@ -330,9 +319,8 @@ def test_the_cpu_is_a_device_too():
     batches = [image(i, 1, 2, 3, 4) for i in range(3)]
     assert all(a is b for a, b in zip(DevicePrefetcher(batches, "cpu"), batches))
     changed = list(DevicePrefetcher(batches, "cpu", channels_last=True, on_device=lambda x: x + 1))
-    assert torch.equal(changed[2], batches[2] + 1) and changed[0].is_contiguous(
-        memory_format=torch.channels_last
-    )
+    assert torch.equal(changed[2], batches[2] + 1)
+    assert changed[0].is_contiguous(memory_format=torch.channels_last)
     assert (
         list(DevicePrefetcher([SimpleNamespace(a=1)], None)) == [SimpleNamespace(a=1)]
         or torch.accelerator.is_available()

@@ -1,6 +1,4 @@
-"""DevicePrefetcher and DataLoader(device=...) where something goes wrong, or differs from what most users
-do.
-"""
+"""DevicePrefetcher and DataLoader(device=...) where something goes wrong, or is not as most have it."""
 
 import gc
 import subprocess
@@ -14,17 +12,10 @@ from pathlib import Path
 import millrace
 import pytest
 import torch
-from fake_device import Fake
+from fake_device import Fake, fake  # noqa: F401
 from millrace import DevicePrefetcher
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    device = Fake()
-    device.install(monkeypatch)
-    return device
 
 
 def numbers(count):
@@ -271,9 +262,7 @@ def test_a_depth_that_is_set_is_checked(fake):
 
 
 class WithItsOwn(millrace.DataLoader):
-    """As subclasses of torch's class become when ours is installed: `device` is theirs, and means what they
-    like.
-    """
+    """As subclasses of torch's class when ours is installed: `device` is theirs, whatever it means."""
 
     def __init__(self, *arguments, own, late, **rest):
         if not late:
@@ -322,9 +311,7 @@ assert len({copier.stream[0] for copier in at_once}) == 5
 
 
 def test_epochs_use_one_stream():
-    """torch's allocator keeps freed memory for the stream that it was allocated on: each further stream takes
-    as much again.
-    """
+    """torch's allocator keeps freed memory for its stream: each further one takes as much again."""
     done = subprocess.run([sys.executable, "-c", COPIERS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

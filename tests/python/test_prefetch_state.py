@@ -1,6 +1,4 @@
-"""DataLoader(device=...): the state is that of the batch the loop has, however many are on the device
-already.
-"""
+"""DataLoader(device=...): the state is that of the batch the loop has, however many are ahead."""
 
 import json
 import random
@@ -10,7 +8,8 @@ import numpy as np
 import process_data
 import pytest
 import torch
-from fake_device import Fake
+from fake_device import fake  # noqa: F401
+from loader_data import advanced, going_on
 from thinned import thinned
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
@@ -111,11 +110,6 @@ def maker(kind, workers, persistent, arguments, device):
     return make
 
 
-@pytest.fixture
-def fake(monkeypatch):
-    Fake().install(monkeypatch)
-
-
 @thinned(3, arguments=ARGUMENTS, workers_persistent=[(0, False), (2, False), (2, True)], kind=[*DATASETS])
 def test_batches_and_states_are_those_without_a_device(kind, workers_persistent, arguments, fake):
     workers, persistent = workers_persistent
@@ -140,12 +134,9 @@ def test_a_run_goes_on_where_its_state_was_taken(kind, workers, steps, fake):
     make = maker(kind, workers, False, {"prefetch_to_device": 3}, "cuda")
     torch.manual_seed(3)
     loader = make()
-    iterator = iter(loader)
-    for _ in range(steps):
-        next(iterator)
+    iterator = advanced(loader, steps)
     state, rest = loader.state_dict(), [plain(batch) for batch in iterator]
-    again = make()
-    again.load_state_dict(state)
+    again = going_on(make(), state)
     assert [plain(batch) for batch in again] == rest and rest
 
 
@@ -164,8 +155,7 @@ def test_a_prefetcher_around_a_loader_has_its_states(kind, persistent, fake):
         assert all(one == other for _, one, other in states)
         seen.append([(batch, state) for batch, state, _ in states])
     assert seen[0] == seen[1]
-    again = millrace.DevicePrefetcher(maker(kind, 2, persistent, {}, None)())
-    again.load_state_dict(seen[0][2][1])
+    again = going_on(millrace.DevicePrefetcher(maker(kind, 2, persistent, {}, None)()), seen[0][2][1])
     assert [plain(batch) for batch in again] == [batch for batch, _ in seen[0][3:6]]
 
 
@@ -232,9 +222,7 @@ def test_states_with_samples_left_out(drop_last, on_error, workers, fake):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("steps", ["pad", "repeat"])
 def test_states_with_lists_that_come_again(steps, workers, fake, monkeypatch):
-    """A rank with two lists of its own where all take seven steps: what was only drawn ahead is not in the
-    state.
-    """
+    """A rank with two lists of its own where all take seven: what is only drawn ahead is in no state."""
     monkeypatch.setattr(millrace._loader.states.progress, "agreed_steps", lambda *_: 7)
 
     def make(device=None):
@@ -254,6 +242,5 @@ def test_states_with_lists_that_come_again(steps, workers, fake, monkeypatch):
     batches = [batch for batch, _ in here[:-1]]
     assert len(batches) == 7
     for done, (_, state) in enumerate(here[:-1], 1):
-        again = make()
-        again.load_state_dict(state)
+        again = going_on(make(), state)
         assert [plain(batch) for batch in again] == batches[done:]

@@ -1,6 +1,4 @@
-"""Loaders of whose transforms the engine knows the beginning: states, replay, errors, what explain() says,
-and who has none.
-"""
+"""Loaders that know the beginning of a transform: states, replay, errors, explain(), who has none."""
 
 import traceback
 
@@ -8,7 +6,7 @@ import millrace
 import numpy as np
 import pytest
 import torch
-from loader_data import generator_states
+from loader_data import advanced, generator_states, going_on
 from millrace import transforms
 from millrace.datasets import ImageFolder, WebDataset
 from pictures import make_jpeg_folder
@@ -49,14 +47,11 @@ def test_resumed_in_the_middle_of_an_epoch(root, workers):
     loader = made()
     whole = [[part.clone() for part in batch] for batch in loader]
     again = made()
-    iterator = iter(again)
-    for _ in range(3):
-        next(iterator)
+    _held = advanced(again, 3)
     state = again.state_dict()
     for others in (workers, 1):
         resumed = made()
-        resumed = loader_of(dataset, others, seed=99, sampler=resumed.sampler)
-        resumed.load_state_dict(state)
+        resumed = going_on(loader_of(dataset, others, seed=99, sampler=resumed.sampler), state)
         same([list(batch) for batch in resumed], whole[3:])
     assert torch.equal(loader.replay(6)[0], whole[6][0])
     assert torch.equal(resumed.replay(4)[0], whole[4][0])

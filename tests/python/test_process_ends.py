@@ -184,9 +184,7 @@ def test_workers_outlive_the_thread_that_started_them():
 
 
 class AboutItself(Dataset):
-    """How likely the process is killed for want of memory, and whether a large block lies in malloc's
-    heap.
-    """
+    """How likely the process is killed for want of memory; whether a large block lies in malloc's heap."""
 
     def __len__(self):
         return 1

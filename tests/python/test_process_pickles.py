@@ -1,6 +1,4 @@
-"""Batches that are pickled on their way from worker processes: large bytes, sharing, batches kept, errors,
-and slots that are too short.
-"""
+"""Batches pickled in worker processes: large bytes, sharing, batches kept, errors, slots too short."""
 
 import collections
 import os
@@ -188,11 +186,9 @@ class Broken(Dataset):
     ],
 )
 def test_batches_with_errors_lose_no_slot(how, error, collate):
-    iterator, failed, seen = (
-        iter(millrace.DataLoader(Broken(how), 1, num_workers=2, collate_fn=collate)),
-        0,
-        [],
-    )
+    iterator = iter(millrace.DataLoader(Broken(how), 1, num_workers=2, collate_fn=collate))
+    failed = 0
+    seen = []
     while True:
         try:
             seen += next(iterator)

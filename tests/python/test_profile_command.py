@@ -1,6 +1,4 @@
-"""millrace profile: datasets by name and by guess, a table, JSON, a file that watch() takes, errors on one
-line.
-"""
+"""millrace profile: datasets by name and by guess, a table, JSON, a file for watch(), errors on one line."""
 
 import json
 
@@ -47,13 +45,11 @@ def run(capsys, *words):
 def test_objects_of_a_script(capsys, script, tmp_path, name):
     out = tmp_path / "profile.json"
     status, text, errors = run(capsys, f"{script}:{name}", "--out", out, "--workers", 0)
-    assert (
-        status == 0
-        and not errors
-        and "100 samples" in text
-        and "1: 4 different numbers" in text
-        and f"written to {out}" in text
-    )
+    assert status == 0
+    assert not errors
+    assert "100 samples" in text
+    assert "1: 4 different numbers" in text
+    assert f"written to {out}" in text
     profile = millrace.DriftProfile.load(out)
     assert profile.fields["0"]["series"][0]["mean"] == pytest.approx(148.5)
     assert profile.about["dataset"] == f"{script}:{name}"

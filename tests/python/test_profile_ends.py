@@ -1,6 +1,4 @@
-"""The stall profile, however an epoch ends and whoever holds the loader: errors, dead workers, workers that
-stay, copies, forks, devices.
-"""
+"""The stall profile at every end: errors, dead workers, persistent ones, copies, forks, devices."""
 
 from __future__ import annotations
 

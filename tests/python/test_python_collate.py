@@ -1,6 +1,4 @@
-"""A collate_fn in Python over batches that the engine decodes: what it is given, what it may draw, and what
-becomes of its errors.
-"""
+"""A collate_fn in Python over native batches: what it is given, what it may draw, and its errors."""
 
 import functools
 import random
@@ -11,6 +9,7 @@ import pytest
 import torch
 from loader_data import make_folder, pictures, torchvision_or_skip
 from millrace import transforms
+from shard_data import same
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import TensorDataset, default_collate
 
@@ -32,20 +31,6 @@ def dataset(root):
 
 def collate_line(loader):
     return next(line for line in loader.explain().splitlines() if line.startswith("collate_fn"))
-
-
-def same(ours, theirs):
-    if isinstance(theirs, torch.Tensor):
-        return type(ours) is type(theirs) and ours.dtype == theirs.dtype and torch.equal(ours, theirs)
-    if isinstance(theirs, dict):
-        return (
-            type(ours) is type(theirs)
-            and list(ours) == list(theirs)
-            and all(same(ours[k], theirs[k]) for k in theirs)
-        )
-    if isinstance(theirs, (list, tuple)):
-        return type(ours) is type(theirs) and len(ours) == len(theirs) and all(map(same, ours, theirs))
-    return type(ours) is type(theirs) and ours == theirs
 
 
 # -- the forms of MixUp
@@ -173,11 +158,9 @@ def test_batches_are_torchs(dataset, name, workers):
     batches = list(loader)
     assert all(map(same, batches, TorchLoader(dataset, 4, collate_fn=collate_fn))) and len(batches) == 6
     stats = loader.stats()
-    assert (
-        stats["engine"] == ("threads" if workers else "inline")
-        and stats["bytes"] > 0
-        and stats["samples"] == COUNT
-    )
+    assert stats["engine"] == ("threads" if workers else "inline")
+    assert stats["bytes"] > 0
+    assert stats["samples"] == COUNT
     told = "native default_collate; " if name in OF_THE_BATCH else "native decode, collate_fn in Python: "
     assert collate_line(loader).startswith(f"collate_fn: python — {told}")
 
@@ -271,11 +254,9 @@ def test_torchvisions_mixup_and_cutmix(dataset, workers, monkeypatch):
             dataset, 7, num_workers=workers, collate_fn=collate_fn, native="require", shuffle=True
         )
         images, labels = next(iter(loader))
-        assert (
-            images.shape == (7, 3, 16, 16)
-            and labels.shape == (7, COUNT)
-            and torch.allclose(labels.sum(1), torch.ones(7))
-        )
+        assert images.shape == (7, 3, 16, 16)
+        assert labels.shape == (7, COUNT)
+        assert torch.allclose(labels.sum(1), torch.ones(7))
         assert "native default_collate; " in collate_line(loader) and loader.stats()["bytes"] > 0
     # The same draws, the same batches.
     loader = millrace.DataLoader(dataset, 7, collate_fn=forms[0], native="require")

@@ -1,6 +1,4 @@
-"""What a dataset's own functions raise in the engine's threads is what next() raises, in its batch's
-place.
-"""
+"""What a dataset's functions raise in the engine's threads is what next() raises, in its batch's place."""
 
 import gc
 import threading
@@ -58,9 +56,7 @@ class Raising(ChunkedDataset):
 
 
 def outcomes(loader, most=60):
-    """What each next() comes to, until the end: the samples of a batch, or its error. In a thread, so that
-    what hangs is seen.
-    """
+    """What each next() comes to, until the end. In a thread, so that what hangs is seen."""
     seen = []
 
     def consume():

@@ -1,6 +1,4 @@
-"""What a function of a batch is taken to do with a column of pictures: nothing else than it does. The
-functions are in hugging_face_functions.py.
-"""
+"""What a function (of hugging_face_functions.py) is taken to do with a column of pictures."""
 
 import hugging_face_functions as functions
 import pytest

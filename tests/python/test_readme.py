@@ -1,6 +1,4 @@
-"""The README and the pages of docs are true: their Python runs as printed, and the README's table is what the
-stored results say.
-"""
+"""README and docs are true: their Python runs as printed, the README's table is the stored results'."""
 
 from __future__ import annotations
 
@@ -96,9 +94,7 @@ def test_pages_run(
 
 
 def test_pages_are_found_from_the_readme() -> None:
-    """No link of README.md and docs leads nowhere; README.md has one to each page, those in folders apart,
-    which the first page of their folder has.
-    """
+    """No link leads nowhere; README.md has one to each page, but those that a folder's first page has."""
     made = {
         ROOT / "docs" / found for found in re.findall(r"\bapi/\w+\.md", (ROOT / "mkdocs.yml").read_text())
     }

@@ -1,6 +1,4 @@
-"""remote= and remote_workers=: what does not fit is refused when the loader is made, and what is missing
-when it is iterated over.
-"""
+"""remote= and remote_workers=: refused when the loader is made, or missing when it is iterated over."""
 
 import contextlib
 import sys

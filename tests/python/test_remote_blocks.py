@@ -1,6 +1,4 @@
-"""Batches as blocks of bytes: what arrives is what was sent, in memory of this process alone. And the keys of
-samples, from lists of any indices.
-"""
+"""Batches as blocks of bytes arrive as they were sent; keys of samples, from lists of any indices."""
 
 import collections
 import pickle
@@ -26,11 +24,9 @@ def sent(value):
 def test_tensors(size, dtype):
     value = (torch.rand(size, 2, 3) * 100).to(dtype)
     again = sent({"x": value, "y": [value[:0], value.clone()]})
-    assert (
-        torch.equal(again["x"], value)
-        and again["y"][0].shape == (0, 2, 3)
-        and torch.equal(again["y"][1], value)
-    )
+    assert torch.equal(again["x"], value)
+    assert again["y"][0].shape == (0, 2, 3)
+    assert torch.equal(again["y"][1], value)
     assert again["x"].dtype == dtype and not again["x"].requires_grad
     again["x"].zero_()  # may be written to, and is nobody else's
     assert torch.equal(again["y"][1], value)

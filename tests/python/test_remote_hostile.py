@@ -1,6 +1,4 @@
-"""RemoteCore under makers, datasets and filters that raise where nobody expects it: no epoch hangs, no batch
-is lost.
-"""
+"""RemoteCore under makers, datasets and filters that raise anywhere: no hang, no batch lost."""
 
 import gc
 import time

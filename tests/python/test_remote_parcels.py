@@ -1,6 +1,4 @@
-"""Parcels: what a trainer reads is what the actor wrote for that ticket, in whatever order tasks are worked
-on.
-"""
+"""Parcels: a trainer reads what the actor wrote for that ticket, in whatever order tasks are worked on."""
 
 import os
 import random

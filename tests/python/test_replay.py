@@ -1,6 +1,4 @@
-"""replay(): the batch of a past step is the one that was handed out, and the running iterator does not
-notice.
-"""
+"""replay() gives the batch of a past step as it was handed out; the running iterator does not notice."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""loader.report(): the same numbers as lines, as a table, in a notebook, as a page, a trace, metrics and
-scalars.
-"""
+"""loader.report(): the same numbers as lines, a table, in a notebook, as a page, a trace, metrics."""
 
 from __future__ import annotations
 
@@ -69,11 +67,9 @@ def test_lines_say_who_waited_and_for_what() -> None:
     found = profile(400)
     lines = str(Report(found)).splitlines()
     lost = 1 - found["consumer"]["step"] / found["wall_seconds"]
-    assert (
-        lines[0].startswith("epoch 0 took")
-        and "400 batches, 25,600 samples" in lines[0]
-        and "3 native threads" in lines[0]
-    )
+    assert lines[0].startswith("epoch 0 took")
+    assert "400 batches, 25,600 samples" in lines[0]
+    assert "3 native threads" in lines[0]
     assert lines[1].startswith(f"loader-bound {lost:.1%}") and lines[1].endswith("most of it to decode")
     assert any("train.augment (train.py:33)" in line for line in lines)
     parts = [line for line in lines if line.split()[:1] and line.split()[0] in CONSUMER]
@@ -164,10 +160,8 @@ def test_metrics_are_served_on_this_machine_only() -> None:
     with serve_metrics(loader) as server:
         assert server.url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(server.url, timeout=10) as answer:
-            assert (
-                answer.read().decode() == prometheus(loader)
-                and "version=0.0.4" in answer.headers["Content-Type"]
-            )
+            assert answer.read().decode() == prometheus(loader)
+            assert "version=0.0.4" in answer.headers["Content-Type"]
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(server.url.replace("metrics", "other"), timeout=10)
         with pytest.raises(
@@ -190,9 +184,8 @@ def test_scalars_go_to_any_writer() -> None:
 
     writer = Writer()
     Report(profile(50)).to_tensorboard(writer, 7)
-    assert writer.got["millrace/samples_per_second"][0] > 0 and all(
-        step == 7 for _, step in writer.got.values()
-    )
+    assert writer.got["millrace/samples_per_second"][0] > 0
+    assert all(step == 7 for _, step in writer.got.values())
     loop = [value for tag, (value, _) in writer.got.items() if tag.startswith("millrace/loop/")]
     assert sum(loop) == pytest.approx(1)
     stages = [value for tag, (value, _) in writer.got.items() if tag.startswith("millrace/stages/")]

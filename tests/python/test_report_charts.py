@@ -81,9 +81,8 @@ def test_stacked_bars_are_as_long_as_their_values() -> None:
         svg.stacked_bars({"one": {"decode": 3.0, "idle": 1.0}, "two": {"decode": 2.0}}, Axis("time", "s"))
     )
     widths = [float(r.get("width", 0)) for r in chart.iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
-    assert widths[0] == pytest.approx(3 * widths[1], rel=1e-2) and widths[2] == pytest.approx(
-        2 * widths[1], rel=1e-2
-    )
+    assert widths[0] == pytest.approx(3 * widths[1], rel=1e-2)
+    assert widths[2] == pytest.approx(2 * widths[1], rel=1e-2)
 
 
 def test_a_stage_has_one_colour_everywhere() -> None:

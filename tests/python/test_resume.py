@@ -1,6 +1,4 @@
-"""A loader that goes on from a state gives what the one it was taken from would have given, on every
-engine.
-"""
+"""A loader that goes on from a state gives what the first one would have given, on every engine."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import random
 import millrace
 import pytest
 import torch
-from loader_data import make_folder
+from loader_data import advanced, going_on, make_folder
 from millrace import DataLoader, samplers
 from thinned import thinned
 from torch.utils.data import Dataset, IterableDataset, Sampler, TensorDataset, WeightedRandomSampler
@@ -128,22 +126,17 @@ def values(batches):
 
 
 def check(make, cut, epochs_before=1, later=True):
-    """Cut after `cut` batches of an epoch; a new loader from the state (through JSON) gives the rest, and the
-    epoch after it.
-    """
+    """Cut after `cut` batches; a new loader from the state (as JSON) gives the rest, and the next epoch."""
     torch.manual_seed(cut)
     loader = make()
     for _ in range(epochs_before):
         list(loader)
-    iterator = iter(loader)
-    for _ in range(cut):
-        next(iterator)
+    iterator = advanced(loader, cut)
     state = loader.state_dict()
     rest, after = values(iterator), values(loader)
 
     torch.manual_seed(1000)
-    resumed = make()
-    resumed.load_state_dict(json.loads(json.dumps(state)))
+    resumed = going_on(make(), json.loads(json.dumps(state)))
     assert resumed.state_dict() == json.loads(json.dumps(state))
     assert values(resumed) == rest
     if later:
@@ -193,16 +186,13 @@ def test_behind_an_epoch_the_next_one_begins(data, engine):
     expected = values(loader), values(loader)
     torch.manual_seed(5)
     list(make())  # what the program drew meanwhile
-    resumed = make()
-    resumed.load_state_dict(state)
+    resumed = going_on(make(), state)
     assert values(resumed) == expected[0]
     assert values(resumed) == expected[1]
 
 
 def test_drawing_goes_on_as_ever():
-    """Of torch's global generator a resumed epoch takes what an epoch takes, and what the state says is drawn
-    again beside it.
-    """
+    """Of torch's global generator a resumed epoch takes what an epoch takes, and no more."""
     for options in ({"shuffle": True}, {"sampler": WeightedRandomSampler(torch.ones(SIZE), 5)}):
         dataset = TensorDataset(torch.arange(SIZE))
         loader = DataLoader(dataset, 4, **options)
@@ -211,8 +201,7 @@ def test_drawing_goes_on_as_ever():
 
         def left_behind(state):
             torch.manual_seed(7)
-            loader = DataLoader(dataset, 4, **options)
-            loader.load_state_dict(state)
+            loader = going_on(DataLoader(dataset, 4, **options), state)
             list(loader)
             return torch.get_rng_state().tolist()
 
@@ -232,9 +221,7 @@ def test_streams(engine, dataset, every, caplog):
 
 
 def test_a_worker_that_has_ended_stays_ended():
-    """The state behind the end of a worker's share is that of its next epoch; resuming must not begin it
-    again.
-    """
+    """The state behind the end of a worker's share is its next epoch's, which must not begin again."""
 
     class Uneven(Counting):
         def __iter__(self):
@@ -268,12 +255,10 @@ def test_random_transforms_repeat(tmp_path, engine):
         options = {"native": "require", **order, **ENGINES[engine]}
         loader = DataLoader(dataset, **options)
         list(loader)
-        iterator = iter(loader)
-        next(iterator), next(iterator)
+        iterator = advanced(loader, 2)
         state = loader.state_dict()
         rest = list(iterator)
-        resumed = DataLoader(dataset, **options)
-        resumed.load_state_dict(state)
+        resumed = going_on(DataLoader(dataset, **options), state)
         again = list(resumed)
         assert len(again) == len(rest) and (resumed.seed, resumed.epoch) == (loader.seed, loader.epoch)
         assert all(torch.equal(a, b) and torch.equal(x, y) for (a, x), (b, y) in zip(again, rest))
@@ -281,8 +266,7 @@ def test_random_transforms_repeat(tmp_path, engine):
 
 def test_state_is_small_quick_and_never_changes():
     loader = DataLoader(TensorDataset(torch.arange(10_000)), 4, shuffle=True, generator=own())
-    iterator = iter(loader)
-    next(iterator)
+    iterator = advanced(loader, 1)
     state = loader.state_dict()
     text = json.dumps(state)
     for _ in range(5):
@@ -297,11 +281,9 @@ def test_a_state_before_anything_starts_nothing(generator, engine):
     loader = DataLoader(Squares(), 4, shuffle=True, generator=generator, **ENGINES[engine])
     before = torch.get_rng_state()
     state = loader.state_dict()
-    assert (
-        torch.equal(before, torch.get_rng_state())
-        and loader._iterator is None
-        and loader.stats()["batches"] == 0
-    )
+    assert torch.equal(before, torch.get_rng_state())
+    assert loader._iterator is None
+    assert loader.stats()["batches"] == 0
     first = values(loader), values(loader)
     loader.load_state_dict(state)
     assert values(loader) == first[0]
@@ -317,15 +299,13 @@ def test_a_loop_that_was_left_can_be_resumed():
         if len(seen) == 2:
             break
     state = loader.state_dict()
-    resumed = DataLoader(Squares(), 4, num_workers=2)
-    resumed.load_state_dict(state)
+    resumed = going_on(DataLoader(Squares(), 4, num_workers=2), state)
     assert seen + values(resumed) == values(DataLoader(Squares(), 4))
 
 
 def test_another_batch_size_goes_on_at_the_sample():
     loader = DataLoader(TensorDataset(torch.arange(SIZE)), 4, shuffle=True)
-    iterator = iter(loader)
-    next(iterator), next(iterator)
+    iterator = advanced(loader, 2)
     state = loader.state_dict()
     rest = [i for batch in iterator for i in batch[0].tolist()]
     resumed = DataLoader(TensorDataset(torch.arange(SIZE)), 3, shuffle=True)
@@ -341,8 +321,7 @@ def test_order_is_free_and_nothing_is_lost():
         seen = [int(next(iterator)) for _ in range(cut)]
         state = loader.state_dict()
         del iterator
-        resumed = DataLoader(Squares(), 1, num_workers=2, in_order=False)
-        resumed.load_state_dict(state)
+        resumed = going_on(DataLoader(Squares(), 1, num_workers=2, in_order=False), state)
         assert sorted(seen + [int(batch) for batch in resumed]) == [i * i for i in range(SIZE)]
 
 
@@ -363,8 +342,7 @@ def test_weights_of_a_mixture_set_while_workers_are_ahead_are_in_the_state(nativ
         states.append(json.dumps(loader.state_dict()))
     rest = [batch[0].tolist() for batch in iterator]
     for step in (2, 3, 4, 6, 8, 11):
-        resumed = make()
-        resumed.load_state_dict(json.loads(states[step]))
+        resumed = going_on(make(), json.loads(states[step]))
         read = [batch[0].tolist() for batch in resumed]
         if step >= 6:
             assert read[-len(rest) :] == rest

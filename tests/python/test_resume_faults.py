@@ -1,6 +1,4 @@
-"""Resuming where something goes wrong: samples that cannot be had, datasets that cannot be saved, states that
-do not fit.
-"""
+"""Resuming where something goes wrong: samples that fail, datasets that cannot be saved, unfit states."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ import pickle
 import millrace
 import pytest
 import torch
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from test_resume import ENGINES, SIZE, Counting, Squares, check, own, values
 from torch.utils.data import IterableDataset
@@ -48,8 +47,7 @@ def test_errors_are_steps_too():
         iterator = iter(loader)
         before, state = use(iterator, cut), loader.state_dict()
         del iterator
-        resumed = DataLoader(Broken(), 4, num_workers=2)
-        resumed.load_state_dict(state)
+        resumed = going_on(DataLoader(Broken(), 4, num_workers=2), state)
         assert before + use(iter(resumed), 99) == everything
 
 
@@ -62,8 +60,7 @@ class Unsaveable(Counting):
 def test_a_dataset_that_cannot_be_saved_can_be_used(engine):
     loader = DataLoader(Unsaveable(), 4, **ENGINES[engine])
     assert values(loader) == values(DataLoader(Counting(), 4, **ENGINES[engine]))
-    iterator = iter(loader)
-    next(iterator)
+    _held = advanced(loader, 1)
     with pytest.raises(RuntimeError, match="no state today"):
         loader.state_dict()
 
@@ -127,9 +124,7 @@ def test_a_state_that_says_where_it_should_not_is_refused_by_its_checksum():
 
 
 def test_states_made_by_hand():
-    """Without a look at the checksum: what is missing or impossible has a sentence, and what could be is a
-    place.
-    """
+    """Without the checksum: what is missing or impossible has a sentence; what could be is a place."""
     state, loader = saved(), DataLoader(Squares(), 4)
     for damaged, words in (
         (changed(state, "_sampler_iter_state", delete=True), "no \\['_sampler_iter_state'\\]"),
@@ -186,8 +181,7 @@ def test_samplers_of_users_that_end_before_the_place():
 
     loader = DataLoader(Squares(), batch_sampler=Short())
     list(loader)
-    iterator = iter(loader)
-    next(iterator)
+    _held = advanced(loader, 1)
     state = changed(loader.state_dict(), "_sampler_iter_yielded", value=7)
     loader.load_state_dict(state, verify=False)
     with pytest.raises(millrace.StateError, match="from behind 7 index lists, and the sampler gives only 3"):
@@ -196,16 +190,14 @@ def test_samplers_of_users_that_end_before_the_place():
 
 def test_an_empty_state_begins_anew():
     loader = DataLoader(Squares(), 4, num_workers=2, persistent_workers=True)
-    iterator = iter(loader)
-    next(iterator)
+    _held = advanced(loader, 1)
     loader.load_state_dict({})
     assert values(loader) == values(DataLoader(Squares(), 4)) and loader.epoch == 0
 
 
 def test_loaders_are_copied_and_pickled_with_their_place():
     loader = DataLoader(Squares(), 4, shuffle=True)
-    iterator = iter(loader)
-    next(iterator)
+    _held = advanced(loader, 1)
     for twin in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
         assert len(list(twin)) == 6
     loader.load_state_dict(loader.state_dict())
@@ -247,14 +239,12 @@ def test_a_batch_that_ctrl_c_took(goes_on):
     dataset = Interrupted()
     dataset.came = False
     loader = DataLoader(dataset, 4)
-    iterator = iter(loader)
-    next(iterator)
+    iterator = advanced(loader, 1)
     with pytest.raises(KeyboardInterrupt):
         next(iterator)
     if goes_on:
         assert next(iterator).tolist() == [8, 9, 10, 11]
-    resumed = DataLoader(dataset, 4)
-    resumed.load_state_dict(loader.state_dict())
+    resumed = going_on(DataLoader(dataset, 4), loader.state_dict())
     assert next(iter(resumed)).tolist() == ([12, 13, 14, 15] if goes_on else [4, 5, 6, 7])
 
 
@@ -284,6 +274,5 @@ def test_a_dataset_that_is_its_own_iterator(engine):
         check(lambda: DataLoader(OwnIterator(), 2, **ENGINES[engine]), cut)
     loader = DataLoader(OwnIterator(), 2, **ENGINES[engine])
     everything = values(loader)
-    resumed = DataLoader(OwnIterator(), 2, **ENGINES[engine])
-    resumed.load_state_dict(loader.state_dict())
+    resumed = going_on(DataLoader(OwnIterator(), 2, **ENGINES[engine]), loader.state_dict())
     assert values(resumed) == everything

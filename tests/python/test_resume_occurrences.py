@@ -1,6 +1,4 @@
-"""States of loaders whose samplers are the user's: an index that comes again goes on being another sample,
-and in_order=False loses nothing.
-"""
+"""An index that comes again goes on being another sample, and in_order=False loses nothing."""
 
 import json
 

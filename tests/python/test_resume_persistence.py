@@ -10,7 +10,7 @@ import os
 import millrace
 import pytest
 import torch
-from loader_data import make_folder
+from loader_data import going_on, make_folder
 from millrace import DataLoader, samplers, transforms
 from millrace.datasets import ImageFolder
 from shard_data import numbered_shards
@@ -106,12 +106,10 @@ def go_on(make, then, now, cut, before=1, later=2):
     expected = ([] if cut is None else [values(iterator)]) + epochs(left, later)
 
     torch.manual_seed(99)
-    resumed = make(now)
-    resumed.load_state_dict(state)
+    resumed = going_on(make(now), state)
     assert resumed.persistent_workers == make(now).persistent_workers
     first = epochs(resumed, 1)
-    again = make(then)
-    again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+    again = going_on(make(then), json.loads(json.dumps(resumed.state_dict())))
     assert first + epochs(resumed, len(expected) - 1) == expected, (then, now, cut)
     assert first + epochs(again, len(expected) - 1) == expected, (then, now, then, cut)
 
@@ -226,8 +224,7 @@ def test_workers_that_end_draw_anew_in_each_epoch():
     """Else a resumed run would augment all its epochs alike."""
     left = DataLoader(Noise(), 4, generator=own(), **STAYS)
     list(left)
-    resumed = DataLoader(Noise(), 4, generator=own(), **ENDS)
-    resumed.load_state_dict(left.state_dict())
+    resumed = going_on(DataLoader(Noise(), 4, generator=own(), **ENDS), left.state_dict())
     drawn = [{int(value) for _, noise in resumed for value in noise} for _ in range(3)]
     assert len(set.union(*drawn)) == 3 * SIZE
 
@@ -238,12 +235,10 @@ def test_who_stays_and_who_ends():
     """
     left = DataLoader(Noise(), 4, generator=own(), **ENDS)
     list(left)
-    resumed = DataLoader(Noise(), 4, generator=own(), **STAYS)
-    resumed.load_state_dict(left.state_dict())
+    resumed = going_on(DataLoader(Noise(), 4, generator=own(), **STAYS), left.state_dict())
     pids = [{int(pid) for pids, _ in resumed for pid in pids} for _ in range(2)]
     assert not pids[0] & pids[1]
-    fresh = DataLoader(Noise(), 4, generator=own(), **STAYS)
-    fresh.load_state_dict({})
+    fresh = going_on(DataLoader(Noise(), 4, generator=own(), **STAYS), {})
     pids = [{int(pid) for pids, _ in fresh for pid in pids} for _ in range(2)]
     assert pids[0] == pids[1]
 

@@ -1,11 +1,10 @@
-"""Samplers of users' making, without a state: they are drawn again, from whatever generators they drew from,
-and whenever they did.
-"""
+"""Users' samplers without a state are drawn again, from whatever generators, whenever they drew."""
 
 import random
 
 import numpy as np
 import torch
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from test_resume import ENGINES, SIZE, Squares, own, values
 from thinned import thinned
@@ -90,22 +89,17 @@ def test_the_order_is_drawn_again(name, engine):
         if isinstance(cut, str):
             state, iterator = loader.state_dict(), iter(loader)
         else:
-            iterator = iter(loader)
-            for _ in range(cut):
-                next(iterator)
+            iterator = advanced(loader, cut)
             state = loader.state_dict()
         rest = values(iterator)
-        resumed = make(2)
-        resumed.load_state_dict(state)
+        resumed = going_on(make(2), state)
         assert values(resumed) == rest, cut
         if "generator" in name:  # what is drawn from it alone goes on as well
             assert values(resumed) == values(loader), cut
-        again = make(3)
-        again.load_state_dict(state)
+        again = going_on(make(3), state)
         next(iterator := iter(again))
         state, seen = again.state_dict(), values(iterator)
-        again = make(4)
-        again.load_state_dict(state)
+        again = going_on(make(4), state)
         assert values(again) == seen == rest[1:], cut
 
 
@@ -117,7 +111,6 @@ def test_the_global_generators_are_left_alone():
     next(iter(loader))
     state = loader.state_dict()
     before = place()
-    resumed = DataLoader(Squares(), batch_sampler=DrawsBatchesInIter())
-    resumed.load_state_dict(state)
+    resumed = going_on(DataLoader(Squares(), batch_sampler=DrawsBatchesInIter()), state)
     list(resumed)
     assert place() == before

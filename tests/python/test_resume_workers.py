@@ -1,6 +1,4 @@
-"""A state goes on with another number of workers, or another kind of them, wherever the place is no worker's
-own.
-"""
+"""A state goes on with other workers, or more of them, wherever the place is no worker's own."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import random
 import millrace
 import pytest
 import torch
-from loader_data import make_folder
+from loader_data import advanced, going_on, make_folder
 from millrace import DataLoader, transforms
 from millrace.datasets import ImageFolder
 from test_resume import ORDERS, SIZE, Counting, Squares, Stateless, values
@@ -62,21 +60,16 @@ def check(then, now, arguments):
         if cut == "before":
             state, iterator = loader.state_dict(), iter(loader)
         else:
-            iterator = iter(loader)
-            for _ in range(cut):
-                next(iterator)
+            iterator = advanced(loader, cut)
             state = loader.state_dict()
         rest = values(iterator)
-        resumed = make(now, arguments, 2)
-        resumed.load_state_dict(json.loads(json.dumps(state)))
+        resumed = going_on(make(now, arguments, 2), json.loads(json.dumps(state)))
         assert values(resumed) == rest, f"{then} to {now}, cut at {cut}"
         if cut == "before" or not rest:
             continue
-        resumed = make(now, arguments, 3)
-        resumed.load_state_dict(state)
+        resumed = going_on(make(now, arguments, 3), state)
         next(iterator := iter(resumed))
-        again = make(now, arguments, 4)
-        again.load_state_dict(resumed.state_dict())
+        again = going_on(make(now, arguments, 4), resumed.state_dict())
         assert values(again) == values(iterator), f"{then} to {now} and {now}, cut at {cut}"
 
 
@@ -103,8 +96,7 @@ def test_behind_an_epoch(then, now):
     list(loader)
     loader.sampler.set_epoch(1)
     state, after = loader.state_dict(), values(loader)
-    resumed = make(now, ORDERS["permutation"], 2)
-    resumed.load_state_dict(state)
+    resumed = going_on(make(now, ORDERS["permutation"], 2), state)
     resumed.sampler.set_epoch(1)
     assert values(resumed) == after
 
@@ -120,11 +112,9 @@ def test_pictures_are_the_same_down_to_their_augmentation(tmp_path, then, now):
         return DataLoader(dataset, 2, shuffle=True, num_workers=workers, native="require")
 
     first = loader(then)
-    iterator = iter(first)
-    next(iterator)
+    iterator = advanced(first, 1)
     state = first.state_dict()
-    resumed = loader(now)
-    resumed.load_state_dict(state)
+    resumed = going_on(loader(now), state)
     for (ours, _), (theirs, _) in zip(resumed, iterator, strict=True):
         assert torch.equal(ours, theirs)
 
@@ -135,10 +125,8 @@ def test_left_out_samples_stay_left_out():
 
     for then, now in ((0, 2), (2, 0), (2, 3)):
         first = loader(then)
-        iterator = iter(first)
-        next(iterator)
-        resumed = loader(now)
-        resumed.load_state_dict(first.state_dict())
+        iterator = advanced(first, 1)
+        resumed = going_on(loader(now), first.state_dict())
         assert values(resumed) == values(iterator)
 
 
@@ -154,8 +142,7 @@ def test_batches_that_were_passed_over_come(capsys):
     first = DataLoader(Squares(), 1, num_workers=3, in_order=False)
     iterator = iter(first)
     seen = [int(next(iterator)) for _ in range(7)]
-    resumed = DataLoader(Squares(), 1)
-    resumed.load_state_dict(first.state_dict())
+    resumed = going_on(DataLoader(Squares(), 1), first.state_dict())
     assert sorted(seen + [int(value) for value in resumed]) == [index * index for index in range(SIZE)]
 
 
@@ -181,11 +168,8 @@ class StatefulSquares(Squares):
 def test_places_that_are_workers_own(dataset, then, now):
     """Also an AssertionError, which is what torchdata's users catch."""
     first = DataLoader(dataset(), 2, num_workers=then)
-    iterator = iter(first)
-    for _ in range(3):
-        next(iterator)
-    resumed = DataLoader(dataset(), 2, num_workers=now)
-    resumed.load_state_dict(first.state_dict())
+    _held = advanced(first, 3)
+    resumed = going_on(DataLoader(dataset(), 2, num_workers=now), first.state_dict())
     with pytest.raises(
         millrace.StateError, match=f"num_workers={then}, and the loader has {now}: .*Load the state with"
     ) as raised:
@@ -201,15 +185,11 @@ def test_a_stream_that_has_not_begun(then, now):
 
 
 def test_no_state_between_snapshots_is_lost():
-    """snapshot_every_n_steps=0 of a Stateful dataset that has said nothing: the batches since the start are
-    made again and dropped.
-    """
+    """snapshot_every_n_steps=0, and nothing said yet: batches since the start are made again and dropped."""
     first = DataLoader(StatefulSquares(), 2, num_workers=2, snapshot_every_n_steps=0)
-    iterator = iter(first)
-    next(iterator)
+    iterator = advanced(first, 1)
     state, rest = first.state_dict(), values(iterator)
-    resumed = DataLoader(StatefulSquares(), 2, num_workers=3, snapshot_every_n_steps=0)
-    resumed.load_state_dict(state)
+    resumed = going_on(DataLoader(StatefulSquares(), 2, num_workers=3, snapshot_every_n_steps=0), state)
     try:
         assert values(resumed) == rest
     except millrace.StateError as error:

@@ -87,10 +87,8 @@ ENDINGS = {
 def test_it_ends_as_it_would(tmp_path, ending):
     head = "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     (tmp_path / "script.py").write_text(head + ENDINGS[ending] + "\n")
-    plain, ours = (
-        python("script.py", cwd=tmp_path),
-        python("-m", "millrace", "run", "script.py", cwd=tmp_path),
-    )
+    plain = python("script.py", cwd=tmp_path)
+    ours = python("-m", "millrace", "run", "script.py", cwd=tmp_path)
     assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr)
     assert (plain.returncode == -signal.SIGINT) == (ending == "is interrupted")
 
@@ -139,11 +137,9 @@ def test_explain_prints_each_loader_once(tmp_path):
     )
     run = python("-m", "millrace", "run", "--explain", "script.py", cwd=tmp_path)
     heads = [line for line in run.stderr.splitlines() if line.startswith("DataLoader")]
-    assert (
-        run.returncode == 0
-        and heads == ["DataLoader over range:", "DataLoader over list:"]
-        and "dataset: python —" in run.stderr
-    )
+    assert run.returncode == 0
+    assert heads == ["DataLoader over range:", "DataLoader over list:"]
+    assert "dataset: python —" in run.stderr
 
 
 def test_the_command_line_helps(tmp_path, capsys):

@@ -15,6 +15,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loader_data import advanced, going_on
 from millrace import samplers
 from millrace._common import ranks
 from sampler_cases import GLOBAL_ORDERS, LABELS, LENGTHS, WEIGHTS, plain
@@ -299,11 +300,9 @@ def test_ranks_of_the_process_group(tmp_path):
 def test_set_epoch_says_when_it_gives_up_a_state():
     sampler = samplers.PermutationSampler(20, **ALONE)
     sampler.set_epoch(3)
-    iterator = iter(sampler)
-    next(iterator)
+    iterator = advanced(sampler, 1)
     state = iterator.state_dict()
-    other = samplers.PermutationSampler(20, **ALONE)
-    other.load_state_dict(state)
+    other = going_on(samplers.PermutationSampler(20, **ALONE), state)
     other.set_epoch(3)
     assert len(list(other)) == 19
     other.load_state_dict(state)
@@ -315,8 +314,7 @@ def test_set_epoch_says_when_it_gives_up_a_state():
 @pytest.mark.alone
 def test_states_are_small_and_quick():
     for case in GLOBAL_ORDERS.values():
-        iterator = iter(case.make(1, 0, False))
-        next(iterator)
+        iterator = advanced(case.make(1, 0, False), 1)
         assert len(json.dumps(iterator.state_dict())) < 1000
         start = time.perf_counter()
         for _ in range(1000):

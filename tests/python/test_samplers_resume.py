@@ -1,6 +1,4 @@
-"""Cut anywhere and resumed, on any number of ranks: what was left of the global order comes, in order, each
-entry once.
-"""
+"""Cut anywhere and resumed on any number of ranks: the rest of the global order comes, each entry once."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loader_data import advanced, going_on
 from millrace import samplers
 from sampler_cases import GLOBAL_ORDERS, LABELS, plain
 
@@ -26,9 +25,7 @@ def through_json(state: dict) -> dict:
 
 
 def walk(case, count, drop_last, epoch, steps, state=None):
-    """What all ranks take in `steps` steps (None: all), in the global order, and the state that they all have
-    then.
-    """
+    """What all ranks take in `steps` steps (None: all), in the global order, and the state of all then."""
     parts, states = [], []
     for rank in range(count):
         sampler = case.make(count, rank, drop_last)
@@ -80,8 +77,7 @@ def test_the_epoch_after_a_resumed_one_is_an_ordinary_one(case):
     whole = [plain(entry) for entry in sampler]
     iterator = iter(sampler)
     list(islice(iterator, 5))
-    other = case.make(2, 1, False)
-    other.load_state_dict(iterator.state_dict())
+    other = going_on(case.make(2, 1, False), iterator.state_dict())
     assert [plain(entry) for entry in other] == whole[5:]
     assert [plain(entry) for entry in other] == whole
 
@@ -119,9 +115,7 @@ PLAIN = {
 @settings(max_examples=40, deadline=None)
 @given(cut=st.integers(0, 101), again=st.integers(0, 50), seed=st.integers(0, 1000))
 def test_torchs_samplers(make, cut, again, seed):
-    """A run that is left in the second epoch and taken up in a new process, whose generators stand
-    elsewhere.
-    """
+    """A run left in the second epoch goes on in a new process, whose generators stand elsewhere."""
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     sampler = make(generator)
@@ -134,13 +128,11 @@ def test_torchs_samplers(make, cut, again, seed):
 
     torch.manual_seed(seed + 1)
     another = torch.Generator()
-    sampler = make(another)
-    sampler.load_state_dict(state)
+    sampler = going_on(make(another), state)
     assert sampler.state_dict() == state
     iterator = iter(sampler)
     resumed = list(islice(iterator, again))
-    sampler = make(another)
-    sampler.load_state_dict(through_json(iterator.state_dict()))
+    sampler = going_on(make(another), through_json(iterator.state_dict()))
     resumed += list(sampler)
     if before or again or cut:
         # A state from before the first draw says nothing of the order: then the epoch is a new one.
@@ -153,8 +145,7 @@ def test_torchs_samplers(make, cut, again, seed):
 @pytest.mark.parametrize("make", PLAIN.values(), ids=PLAIN)
 def test_a_resumed_epoch_draws_as_often_from_the_global_generator(make):
     sampler = make(torch.Generator())
-    iterator = iter(sampler)
-    next(iterator)
+    iterator = advanced(sampler, 1)
     state = iterator.state_dict()
     ends = []
     for resumed in (False, True):
@@ -239,8 +230,7 @@ def test_mixtures_whose_weights_change_on_the_way(first, second, changes, cut):
     for count in (first, second):
         parts = []
         for rank in range(count):
-            sampler = make(count, rank)
-            sampler.load_state_dict(through_json(state))
+            sampler = going_on(make(count, rank), through_json(state))
             parts.append(list(islice(iter(sampler), 20 * first * second // count)))
         futures.append([index for step in zip(*parts) for index in step])
     assert futures[0][:100] == futures[1][:100]
@@ -272,8 +262,7 @@ def test_batches_of_ranks_cut_on_any_ranks_and_batch_size(first, second, sizes, 
     (state,) = states
     parts = []
     for rank in range(second):
-        batches = make(second, rank, sizes[1])
-        batches.load_state_dict(json.loads(state))
+        batches = going_on(make(second, rank, sizes[1]), json.loads(state))
         assert json.loads(json.dumps(iter(batches).state_dict())) == json.loads(state)
         batches.load_state_dict(json.loads(state))
         parts.append([index for batch in batches for index in batch])

@@ -1,6 +1,4 @@
-"""ShardReader against Python's tarfile and the system's tar: what it reads of archives in every format, and
-what it says of broken ones.
-"""
+"""ShardReader against tarfile and the system's tar: archives in every format, and broken ones."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ NAMES = {
 
 
 def grouped(members):
-    """Members (name, bytes) as samples, by webdataset's words: runs of equal keys, the suffix behind the base
-    name's first dot.
-    """
+    """(name, bytes) as samples, as webdataset has it: runs of equal keys, suffixes from the first dot."""
     samples = []
     for name, data in members:
         match = re.match(r"^((?:.*/|)[^.]+)[.]([^/]*)$", name, re.DOTALL)

@@ -88,9 +88,8 @@ def test_errors_say_where_and_end_the_shard(shard, tmp_path):
         reader, got = _core.ShardReader(str(path)), []
         with pytest.raises(millrace.CorruptDataError, match=reason) as raised:
             got.extend(reader)
-        assert (raised.value.path, raised.value.offset) == (str(path), offset) and str(path) in str(
-            raised.value
-        )
+        assert (raised.value.path, raised.value.offset) == (str(path), offset)
+        assert str(path) in str(raised.value)
         assert next(reader, "end") == "end"
     with pytest.raises(millrace.CorruptDataError, match="this is no tar archive"):
         next(_core.ShardReader(write_bytes(tmp_path / "no.tar", os.urandom(3000))))
@@ -162,9 +161,7 @@ def test_descriptors_are_closed(shard):
 
 
 def test_huge_sizes_take_no_memory(tmp_path):
-    """What a header claims is believed as far as the archive goes, and piece by piece where that is not
-    known.
-    """
+    """A header is believed as far as the archive goes, and piece by piece where that is not known."""
     info = tarfile.TarInfo("big.bin")
     info.size = 8 * 2**30
     header = info.tobuf(tarfile.GNU_FORMAT)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loader_data import advanced, going_on
 from millrace import samplers
 from millrace.samplers import ShuffleBuffer
 
@@ -84,8 +85,7 @@ def test_cut_and_resumed(source, count, size, seed, data):
         taken += islice(iterator, data.draw(st.integers(0, count - len(taken))))
         state = json.loads(json.dumps(iterator.state_dict()))
         assert state["position"] == len(taken) and stream.state_dict() == state
-    stream = ShuffleBuffer(size, seed)(source(count))
-    stream.load_state_dict(state)
+    stream = going_on(ShuffleBuffer(size, seed)(source(count)), state)
     assert taken + list(stream) == whole
     assert list(stream) == whole, "the next epoch begins at the beginning"
 
@@ -96,8 +96,7 @@ def test_a_state_holds_no_samples_and_the_source_seeks():
     list(islice(iterator, 50_000))
     state = iterator.state_dict()
     assert len(json.dumps(state)) < 400
-    again = ShuffleBuffer(50)(Seekable(100_000))
-    again.load_state_dict(state)
+    again = going_on(ShuffleBuffer(50)(Seekable(100_000)), state)
     assert list(islice(again, 100)) == list(islice(iterator, 100))
     assert again.source.begun[0] > 49_000, "only what the buffer may hold is read again"
 
@@ -124,8 +123,7 @@ def test_a_source_with_epochs_is_resumed_in_its_epoch():
     stream.set_epoch(2)
     iterator = iter(stream)
     taken = list(islice(iterator, 40))
-    other = ShuffleBuffer(10)(Epochs())
-    other.load_state_dict(iterator.state_dict())
+    other = going_on(ShuffleBuffer(10)(Epochs()), iterator.state_dict())
     assert sorted(taken + list(other)) == list(range(2000, 2100))
 
 
@@ -201,14 +199,12 @@ def test_samplers_cut_and_resumed(make, size, cut, seed):
     state = json.loads(json.dumps(iterator.state_dict()))
     rest = iterator.take(1000).tolist()
     assert len(taken) + len(rest) == 150
-    other = ShuffleBuffer(size, seed)(make())
-    other.load_state_dict(state)
+    other = going_on(ShuffleBuffer(size, seed)(make()), state)
     assert list(other) == rest
 
 
 def test_ranks_with_buffers_of_their_own_keep_their_number():
-    iterator = iter(ShuffleBuffer(5)(samplers.DistributedSampler(range(30), 3, 1)))
-    next(iterator)
+    iterator = advanced(ShuffleBuffer(5)(samplers.DistributedSampler(range(30), 3, 1)), 1)
     with pytest.raises(ValueError, match="num_replicas=3 there, 2 here"):
         ShuffleBuffer(5)(samplers.DistributedSampler(range(30), 2, 1)).load_state_dict(iterator.state_dict())
 
@@ -225,7 +221,6 @@ def test_what_cannot_be_shuffled():
 def test_a_source_that_became_shorter():
     iterator = iter(ShuffleBuffer(5)(Lines(100)))
     list(islice(iterator, 50))
-    shorter = ShuffleBuffer(5)(Lines(20))
-    shorter.load_state_dict(iterator.state_dict())
+    shorter = going_on(ShuffleBuffer(5)(Lines(20)), iterator.state_dict())
     with pytest.raises(ValueError, match="now the source ends after 20; resume with the same data"):
         next(iter(shorter))

@@ -1,6 +1,4 @@
-"""Signed URLs: one name for an object however often it is signed, and no signature in anything that is shown
-or kept.
-"""
+"""Signed URLs: one name for an object however often it is signed; no signature is shown or kept."""
 
 from __future__ import annotations
 
@@ -73,9 +71,8 @@ def test_signed_anew_it_is_the_same_object(signed, tmp_path: Path) -> None:
         before = store.bytes_sent
         with stores.open_shards(urls(number), cache=cache) as shards:
             for path, (_, source) in zip(store.objects, shards):
-                assert source.read_at(0, source.size) == store.objects[path] and source.name == store.url(
-                    path[1:7]
-                )
+                assert source.read_at(0, source.size) == store.objects[path]
+                assert source.name == store.url(path[1:7])
         assert (store.bytes_sent - before > 1000) == sent, (
             "the second time only one byte of each, to see whether they are the same"
         )

@@ -1,6 +1,4 @@
-"""on_error="skip" over Python datasets: the native engine's rule, whatever makes the batches and however far
-ahead.
-"""
+"""on_error="skip" over Python datasets: the native engine's rule, whatever makes the batches."""
 
 import os
 import random
@@ -68,9 +66,8 @@ def epoch(loader):
     try:
         batches += iterator
     except millrace.CorruptDataError as error:
-        assert batches == [] and "none of this epoch's samples can be had; the last one, dataset[" in str(
-            error
-        )
+        assert batches == []
+        assert "none of this epoch's samples can be had; the last one, dataset[" in str(error)
         assert list(iterator) == []
     else:
         assert batches or loader.drop_last
@@ -138,9 +135,8 @@ def test_all_ways_of_working_follow_the_rule(workers, method):
         lists = list(BatchSampler(order, size, drop_last))
         batches = [batch["index"].tolist() for batch in epoch(loader)]
         assert (batches, listed(loader)) == rule(lists, failing, drop_last)
-        assert loader.stats()["samples"] == sum(map(len, batches)) and loader.stats()["batches"] == len(
-            batches
-        )
+        assert loader.stats()["samples"] == sum(map(len, batches))
+        assert loader.stats()["batches"] == len(batches)
 
 
 @pytest.mark.parametrize("workers, method", [(0, "auto"), (2, "process"), (2, "thread")])

@@ -1,6 +1,4 @@
-"""Looks at stacks while threads come, go and move on: what CPython's own functions do there is not safe, and
-has crashed.
-"""
+"""Stacks of threads that come, go and move on, where CPython's own functions are not safe."""
 
 from __future__ import annotations
 

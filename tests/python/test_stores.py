@@ -1,6 +1,4 @@
-"""millrace.stores against real servers and a bad one: the same bytes under every fault, errors with names,
-ends that are ends.
-"""
+"""millrace.stores against real servers and a bad one: the same bytes under every fault, named errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How reading from stores ends when somebody does not play along: exits, forks at a bad moment, Ctrl-C,
-servers that say too little.
-"""
+"""How reading from stores ends: exits, forks at a bad moment, Ctrl-C, servers that say too little."""
 
 from __future__ import annotations
 
@@ -53,9 +51,7 @@ def test_a_program_ends_while_requests_are_in_flight() -> None:
 
 
 class child_forked_now:
-    """A process that was forked here and lives to the end of the block, with all descriptors that were
-    open.
-    """
+    """A process forked here that lives to the end of the block, with all descriptors that were open."""
 
     def __enter__(self) -> None:
         self.child = os.fork()

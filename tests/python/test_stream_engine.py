@@ -1,6 +1,4 @@
-"""WebDataset through the native engine: what Python code gives, for any number of threads, and resumed
-anywhere.
-"""
+"""WebDataset through the native engine: what Python gives, for any number of threads, resumed anywhere."""
 
 from __future__ import annotations
 
@@ -9,26 +7,11 @@ import shutil
 
 import pytest
 import torch
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import WebDataset, ignore_and_continue
-from stream_cases import (
-    COUNT,
-    FIXED,
-    LENGTHS,
-    RANDOM,
-    assert_same,
-    by_python,
-    images,
-    loaded,
-    stream,
-    write_shards,
-)
+from stream_cases import COUNT, FIXED, LENGTHS, RANDOM, assert_same, by_python, folder, images, loaded, stream  # noqa: F401
 from torch.utils.data import default_collate
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_shards(tmp_path_factory.mktemp("streams"))
 
 
 def negative(label):
@@ -175,10 +158,8 @@ def test_what_python_gives(folder, name):
 def test_two_epochs_are_those_of_python(folder, name):
     make, options = CHAINS[name]
     workers = MOST_WORKERS[name] - 1
-    ours, theirs = (
-        DataLoader(make(folder), num_workers=workers, **options),
-        DataLoader(make(folder), native="never", **options),
-    )
+    ours = DataLoader(make(folder), num_workers=workers, **options)
+    theirs = DataLoader(make(folder), native="never", **options)
     for _ in range(3):
         assert_same(list(ours), list(theirs))
 
@@ -206,8 +187,7 @@ def test_resumed_at_every_batch(folder, name):
         state = pickle.loads(pickle.dumps(one.state_dict()))
         del iterator
         for other_options in ({"num_workers": most - 1 - taken % most}, {"native": "never"}):
-            other = DataLoader(make(folder), **options, **other_options)
-            other.load_state_dict(state)
+            other = going_on(DataLoader(make(folder), **options, **other_options), state)
             # Behind the last batch, whether it is full or not, an empty rest of the epoch comes first.
             assert_same(list(other), all_batches[0][taken:])
             assert_same(list(other), all_batches[1])
@@ -241,10 +221,8 @@ def test_a_state_of_python_code_goes_on_in_the_engine(folder):
     make, options = CHAINS["shuffle"]
     expected = by_python(make(folder), **options)
     one = DataLoader(make(folder), native="never", **options)
-    iterator = iter(one)
-    next(iterator)
-    other = DataLoader(make(folder), num_workers=2, **options)
-    other.load_state_dict(one.state_dict())
+    _held = advanced(one, 1)
+    other = going_on(DataLoader(make(folder), num_workers=2, **options), one.state_dict())
     assert_same(list(other), expected[1:])
 
 
@@ -290,9 +268,7 @@ def test_random_transforms(folder, how):
             assert not torch.equal(copies[0], copies[1])
     for taken in range(0, len(first), 2):
         one = make(taken % 3)
-        iterator = iter(one)
-        for _ in range(taken):
-            next(iterator)
+        _held = advanced(one, taken)
         other = make(2)
         torch.manual_seed(99)
         other.load_state_dict(one.state_dict())

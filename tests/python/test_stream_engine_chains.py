@@ -1,6 +1,4 @@
-"""Random chains of stages over WebDataset: the engine gives what Python code gives, in two epochs, and
-resumed at any batch.
-"""
+"""Random chains over WebDataset: the engine gives what Python gives, in two epochs, resumed anywhere."""
 
 from __future__ import annotations
 
@@ -11,14 +9,9 @@ import pytest
 import torch
 from millrace import DataLoader
 from millrace.datasets import WebDataset, ignore_and_continue, reraise_exception
-from stream_cases import FIXED, RANDOM, assert_same, write_shards
+from stream_cases import FIXED, RANDOM, assert_same, folder, write_shards  # noqa: F401
 
 ROUNDS = 30
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_shards(tmp_path_factory.mktemp("chains"))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,4 @@
-"""WebDataset through the native engine: what goes wrong comes at its turn with its name, and nothing is left
-behind, however it ends.
-"""
+"""WebDataset through the native engine: errors come at their turn, and no end leaves anything behind."""
 
 from __future__ import annotations
 
@@ -22,13 +20,8 @@ from millrace.datasets import WebDataset
 from open_files import open_files
 from pictures import jpeg_bytes, make_picture
 from shard_data import write_tar
-from stream_cases import COUNT, FIXED, assert_same, by_python, stream, write_shards
+from stream_cases import COUNT, FIXED, assert_same, by_python, folder, stream  # noqa: F401
 from waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_shards(tmp_path_factory.mktemp("streams"))
 
 
 def labels(batch):

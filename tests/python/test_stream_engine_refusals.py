@@ -7,18 +7,8 @@ import re
 import pytest
 from millrace import DataLoader
 from millrace.datasets import WebDataset
-from stream_cases import (
-    FIXED,
-    images,
-    write_shards,
-)
+from stream_cases import FIXED, folder, images  # noqa: F401
 from test_stream_engine import dicts
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_shards(tmp_path_factory.mktemp("streams"))
-
 
 REFUSALS = {
     "map": (lambda d: images(d).map(tuple), {}, "Map is Python code for whole samples; use map_tuple"),

@@ -1,11 +1,10 @@
-"""The native engine over pipelines that leave samples out: handlers, select() on samples that were not
-decoded, declared epochs.
-"""
+"""The native engine over pipelines that leave samples out: handlers, select(), declared epochs."""
 
 from __future__ import annotations
 
 import millrace.transforms as T
 import pytest
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import WebDataset, ignore_and_continue, ignore_and_stop
 from pictures import jpeg_bytes, make_picture
@@ -61,12 +60,9 @@ def test_resumed_at_every_batch_with_any_number_of_threads(shards):
     whole = list(natively(data))
     for cut in range(len(whole) + 1):
         loader = natively(chain(shards, ignore_and_continue).batched(4), cut % 3)
-        iterator = iter(loader)
-        for _ in range(cut):
-            next(iterator)
+        _held = advanced(loader, cut)
         state = loader.state_dict()
-        again = natively(chain(shards, ignore_and_continue).batched(4), 2 - cut % 3)
-        again.load_state_dict(state)
+        again = going_on(natively(chain(shards, ignore_and_continue).batched(4), 2 - cut % 3), state)
         assert same(list(again), whole[cut:]), cut
 
 
@@ -99,10 +95,8 @@ def test_declared_epochs(shards, keywords, steps, size, partial):
 
 
 def test_a_repetition_ends_where_the_handler_ends_it(shards):
-    native, python = (
-        natively(chain(shards, ignore_and_stop).batched(4).with_epoch(6)),
-        chain(shards, ignore_and_stop).batched(4),
-    )
+    native = natively(chain(shards, ignore_and_stop).batched(4).with_epoch(6))
+    python = chain(shards, ignore_and_stop).batched(4)
     assert same(list(native), in_python(python.with_epoch(12))), "six for each of two workers"
 
 
@@ -113,11 +107,8 @@ def test_declared_epochs_are_resumed(shards, cut):
 
     whole = list(natively(pipeline(), 0))
     loader = natively(pipeline(), 0)
-    iterator = iter(loader)
-    for _ in range(cut):
-        next(iterator)
-    again = natively(pipeline(), 1)
-    again.load_state_dict(loader.state_dict())
+    _held = advanced(loader, cut)
+    again = going_on(natively(pipeline(), 1), loader.state_dict())
     assert same(list(again), whole[cut:])
 
 

@@ -1,6 +1,4 @@
-"""A WebDataset made by the native engine, with persistent workers: each epoch is whole, in its own order, and
-can be resumed.
-"""
+"""A native WebDataset with persistent workers: epochs are whole, in their own order, and resumed."""
 
 from __future__ import annotations
 
@@ -44,10 +42,8 @@ def test_epochs_are_those_of_a_loader_whose_workers_do_not_stay(make) -> None:
     kept, fresh = make(persistent_workers=True), make()
     epochs = [numbers(kept) for _ in range(3)]
     assert epochs == [numbers(fresh) for _ in range(3)]
-    assert (
-        all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs)
-        and epochs[0] != epochs[1] != epochs[2]
-    )
+    assert all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
 
 
 def test_an_epoch_that_was_left_is_followed_by_a_whole_one(make) -> None:

@@ -9,7 +9,7 @@ import millrace.transforms as T
 import numpy as np
 import pytest
 import torch
-from loader_data import generator_states
+from loader_data import advanced, generator_states, going_on
 from millrace import DataLoader
 from millrace._loader.engines import stream_prefix
 from millrace.datasets import WebDataset
@@ -17,15 +17,10 @@ from millrace.datasets.webdataset import ignore_and_continue, warn_and_stop
 from millrace.errors import UnavailableError
 from PIL import Image
 from prefix_cases import Doubled, Notes, Raises, Shaken, Solarised, stages
-from stream_cases import COUNT, FIXED, RANDOM, assert_same, images, stream, write_shards
+from stream_cases import COUNT, FIXED, RANDOM, assert_same, folder, images, stream, write_shards  # noqa: F401
 
 KNOWN = [T.Resize((12, 16)), T.CenterCrop((10, 12))]
 PICTURES = "jpg;png;webp"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_shards(tmp_path_factory.mktemp("streams"))
 
 
 def shards(folder, **options):
@@ -119,10 +114,8 @@ def test_samples_are_those_of_python(folder, name, workers):
     found = stages(make(folder), **{"batch_size": 4, **options})
     assert [reason for stage, how, reason in found if (stage, how) == ("transform", "native")] == [native]
     assert {stage for stage, how, reason in found if how == "python" and "ready for" not in reason} == python
-    ours, theirs = (
-        batches(make(folder), workers, **options),
-        batches(make(folder), workers, native="never", **options),
-    )
+    ours = batches(make(folder), workers, **options)
+    theirs = batches(make(folder), workers, native="never", **options)
     assert ours
     assert_same(ours, theirs)
 
@@ -192,20 +185,17 @@ def test_states_fit_the_stream_that_is_all_python(folder, workers, ours_first):
         given.append(batch)
         if len(given) == 2:
             state = loader.state_dict()
-    again = loader_of(dataset(), workers, **other)
-    again.load_state_dict(state)
+    again = going_on(loader_of(dataset(), workers, **other), state)
     assert_same(list(again), given[2:])
 
 
 def test_a_resumed_stream_draws_what_it_would_have(folder):
     dataset = lambda: stream(folder, RANDOM).map(halved)  # noqa: E731
     loader = loader_of(dataset(), 2)
-    iterator = iter(loader)
-    next(iterator)
+    iterator = advanced(loader, 1)
     state = loader.state_dict()
     rest = list(iterator)
-    again = loader_of(dataset(), 2)
-    again.load_state_dict(state)
+    again = going_on(loader_of(dataset(), 2), state)
     assert_same(list(again), rest)
 
 

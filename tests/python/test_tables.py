@@ -1,6 +1,4 @@
-"""Tables: samples and batches hold pyarrow's own values, for every type of the table in Parquet's docstring,
-whatever they come from.
-"""
+"""Tables: samples and batches hold pyarrow's own values, for every type in Parquet's docstring."""
 
 from __future__ import annotations
 
@@ -126,12 +124,10 @@ def test_nulls_by_policy(source: str, data: st.DataObject) -> None:
             if columns["p"][i] is None:
                 assert filled[i]["p"].tolist() == [9.0, 9.0] and nan[i]["p"].isnan().all()
             assert nan[i]["i"].dtype == np.float64 and np.isnan(nan[i]["i"]) == (columns["i"][i] is None)
-            assert np.isnan(nan[i]["f"]) == (columns["f"][i] is None) and np.isnan(nan[i]["c"]) == (
-                columns["c"][i] is None
-            )
-            assert nan[i]["t"].dtype == np.int64 and (nan[i]["t"] == np.iinfo(np.int64).min) == (
-                columns["t"][i] is None
-            )
+            assert np.isnan(nan[i]["f"]) == (columns["f"][i] is None)
+            assert np.isnan(nan[i]["c"]) == (columns["c"][i] is None)
+            assert nan[i]["t"].dtype == np.int64
+            assert (nan[i]["t"] == np.iinfo(np.int64).min) == (columns["t"][i] is None)
         strict = made("strict")
         for i in range(rows):  # a null spoils its own sample, and no other of its chunk
             bad = [name for name in kinds if columns[name][i] is None]
@@ -186,9 +182,8 @@ def test_statistics_spare_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyP
         filters=[("i", ">", 85)],
         progress=lambda done, total: said.append((done, total)),
     )
-    assert [group.number for group in dataset.row_groups] == [8, 9] and [
-        group.kept for group in dataset.row_groups
-    ] == [4, 10]
+    assert [group.number for group in dataset.row_groups] == [8, 9]
+    assert [group.kept for group in dataset.row_groups] == [4, 10]
     assert said[-1] == (10, 10) and dataset.row_groups[0].rows == 10 and dataset.row_groups[0].bytes > 0
 
 
@@ -202,11 +197,9 @@ def test_folders_are_columns(tmp_path: Path) -> None:
     fills = {"city": "nowhere"}
     dataset = Parquet(tmp_path, nulls=fills)
     assert len(dataset) == 12 and [f.name for f in dataset.fields] == ["i", "year", "city"]
-    assert (
-        dataset[0]["city"] == "Bonn"
-        and dataset[2]["city"] == "New York"
-        and dataset[11] == {"i": 2, "year": 2021, "city": "nowhere"}
-    )
+    assert dataset[0]["city"] == "Bonn"
+    assert dataset[2]["city"] == "New York"
+    assert dataset[11] == {"i": 2, "year": 2021, "city": "nowhere"}
     batch = next(iter(DataLoader(dataset, 12, native="require")))
     assert batch["year"].tolist() == [2020] * 6 + [2021] * 6 and batch["year"].dtype == torch.int64
     assert len(Parquet(tmp_path, filters=[("year", "=", 2021), ("city", "=", "Bonn")], nulls=fills)) == 2
@@ -296,9 +289,8 @@ def test_other_kinds_of_columns() -> None:
     nothing = pa.table({"n": pa.nulls(3), "i": [1, 2, 3]})
     assert np.isnan(Table(nothing, nulls="nan")[1]["n"]) and Table(nothing, nulls={"n": 5})[1]["n"] == 5
     structs = pa.table({"s": pa.array([{"x": 1}, None], pa.struct([("x", pa.int8())]))})
-    assert Table(structs, nulls={"s": -1})[1] == {"s": {"x": -1}} and Table(structs, nulls="mask")[1] == {
-        "s": {"x": 0, "x_mask": False}
-    }
+    assert Table(structs, nulls={"s": -1})[1] == {"s": {"x": -1}}
+    assert Table(structs, nulls="mask")[1] == {"s": {"x": 0, "x_mask": False}}
     with pytest.raises(ValueError, match=r"column 's.x', row 1: a null"):
         Table(structs)[1]
 
@@ -357,11 +349,9 @@ def test_hugging_face(tmp_path: Path) -> None:
     again = datasets.load_from_disk(str(tmp_path / "saved")).with_format("numpy")
     assert len(saved.files) == 3 and saved.categories == {"y": ["no", "yes"]}
     for i in range(10):
-        assert (
-            saved[i]["x"] == again[i]["x"]
-            and np.array_equal(saved[i]["m"].numpy(), again[i]["m"])
-            and saved[i]["y"] == again[i]["y"]
-        )
+        assert saved[i]["x"] == again[i]["x"]
+        assert np.array_equal(saved[i]["m"].numpy(), again[i]["m"])
+        assert saved[i]["y"] == again[i]["y"]
     picked = original.select([7, 2])
     assert [int(Table(picked)[i]["x"]) for i in range(2)] == [7, 2]
     original.to_parquet(str(tmp_path / "t.parquet"))

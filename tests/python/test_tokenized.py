@@ -292,9 +292,7 @@ def test_pickles(tokenizer):
 
 
 def test_no_threads_of_the_tokenizers_and_no_warnings():
-    """Batches made in threads, then worker processes are forked: the tokenizers library has nothing to warn
-    of.
-    """
+    """Batches in threads, then forked workers: the tokenizers library has nothing to warn of."""
     script = """
 import os, tokenizers, torch
 from millrace import DataLoader, Pad

@@ -1,6 +1,4 @@
-"""Tokens: windows are numpy's, of every dtype and format, natively and through torch's DataLoader;
-boundaries; shuffling in no memory.
-"""
+"""Tokens: windows are numpy's, of every dtype and format; boundaries; shuffling in no memory."""
 
 from __future__ import annotations
 
@@ -60,11 +58,9 @@ def check(dataset, windows):
         assert np.array_equal(got[0].numpy(), x) and np.array_equal(got[1].numpy(), y)
     for i in {0, len(windows) // 2, -1}:
         sample = dataset[i]
-        assert (
-            type(sample) is tuple
-            and np.array_equal(sample[0].numpy(), x[i])
-            and np.array_equal(sample[1].numpy(), y[i])
-        )
+        assert type(sample) is tuple
+        assert np.array_equal(sample[0].numpy(), x[i])
+        assert np.array_equal(sample[1].numpy(), y[i])
     for batch, (a, b) in zip(
         torch.utils.data.DataLoader(dataset, 5),
         zip(torch.tensor(x).split(5), torch.tensor(y).split(5)),
@@ -313,9 +309,7 @@ def test_many_windows_are_shuffled_in_no_memory(tmp_path, monkeypatch, own_gener
 
 
 def test_ten_billion_windows(tmp_path):
-    """Every window of a sparse file of 20 GB: the first batches come at once, and far-off windows are in
-    them.
-    """
+    """Every window of a sparse file of 20 GB: the first batches come at once, far-off windows in them."""
     path = tmp_path / "huge.bin"
     with open(path, "wb") as file:
         file.truncate(20_000_000_000 + 2 * 64)
@@ -335,8 +329,6 @@ def test_ten_billion_windows(tmp_path):
     [("mds_bytes", "int64"), ("mds_ndarray", None), ("litdata_tensor", None), ("litdata_numpy", None)],
 )
 def test_folders_that_their_own_packages_wrote(name, dtype):
-    """mosaicml-streaming 0.13.0 and litdata 0.2.76 wrote tests/data/tokens: 12 documents of 9 tokens, in
-    several shards.
-    """
+    """streaming 0.13.0 and litdata 0.2.76 wrote tests/data/tokens: 12 documents of 9 tokens, in shards."""
     tokens = Tokens(Path(__file__).parents[1] / "data" / "tokens" / name, 9, dtype=dtype, targets=None)
     assert np.array_equal(epoch(tokens).numpy(), np.arange(108).reshape(12, 9) * 577 % 50257)

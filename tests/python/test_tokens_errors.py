@@ -1,6 +1,4 @@
-"""Bad files of tokens: what is wrong is said, with the file's name, when it is opened or when a batch needs
-it; the process lives on.
-"""
+"""Bad files of tokens: errors with the file's name when it is opened or needed; the process lives on."""
 
 from __future__ import annotations
 
@@ -199,9 +197,8 @@ def test_ids_over_the_vocabulary_by_policy(tmp_path, workers):
     loader = millrace.DataLoader(dataset, 5, num_workers=workers, on_error="skip")
     assert torch.cat(list(loader)).shape == (98, 10) and int(torch.cat(list(loader)).max()) < 50_257
     errors = loader.stats()["errors"]
-    assert [error["index"] for error in errors] == [55, 80] and all(
-        "token 50257" in error["reason"] for error in errors
-    )
+    assert [error["index"] for error in errors] == [55, 80]
+    assert all("token 50257" in error["reason"] for error in errors)
     replaced = torch.cat(list(millrace.DataLoader(dataset, 5, num_workers=workers, on_error="replace")))
     assert replaced.shape == (100, 10) and torch.equal(replaced[55], replaced[56])
     without = Tokens(path, 10, "uint16", targets=None)

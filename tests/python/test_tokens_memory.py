@@ -1,6 +1,4 @@
-"""A sparse file of 200 GB: what an epoch's beginning, shuffled and resumed, adds to this process' own
-memory.
-"""
+"""A sparse file of 200 GB: what an epoch's beginning, shuffled and resumed, adds to the process' memory."""
 
 from __future__ import annotations
 

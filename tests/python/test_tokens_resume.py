@@ -1,6 +1,4 @@
-"""Tokens, cut anywhere and gone on with: the same run, other ranks, workers and batch sizes, with native
-threads running ahead.
-"""
+"""Tokens, cut anywhere and gone on with: other ranks, workers, batch sizes, native threads ahead."""
 
 from __future__ import annotations
 

@@ -59,10 +59,8 @@ def test_lines_are_padded_in_threads(tmp_path, workers):
             json.dumps({"ids": document.tolist(), "label": n}) + "\n" for n, document in enumerate(DOCUMENTS)
         )
     )
-    dataset, pad = (
-        JSONL(str(path), {"ids": ("int64", (None,)), "label": int}),
-        Pad({"ids": -1}, multiple_of=4, mask="mask"),
-    )
+    dataset = JSONL(str(path), {"ids": ("int64", (None,)), "label": int})
+    pad = Pad({"ids": -1}, multiple_of=4, mask="mask")
     loader = DataLoader(dataset, 4, collate_fn=pad, num_workers=workers, native="require")
     batches = list(loader)
     assert [batch["ids"].shape for batch in batches] == [(4, 8), (2, 8)]

@@ -1,6 +1,4 @@
-"""Native engines whose batches lie in torch's own memory, as they do where batches go to a device: same
-batches, and torch's in full.
-"""
+"""Native batches in torch's own memory, as on their way to a device: the same, and torch's in full."""
 
 import errno
 import gc
@@ -63,15 +61,11 @@ def test_batches_that_are_kept_stay_what_they_were(workers, torchs):
 
 
 def test_a_batch_is_torchs_own_memory(torchs):
-    """What torch knows of its own memory, such as which copies still read it, it knows of a batch and of its
-    views.
-    """
+    """What torch knows of its own memory (which copies still read it) it knows of a batch and its views."""
     (batch, _), *_ = millrace.DataLoader(ROWS, 10, num_workers=1, native="require")
     storage = batch.untyped_storage()
-    assert (
-        storage.resizable()
-        and storage.data_ptr() == batch.data_ptr() == batch[:3].untyped_storage().data_ptr()
-    )
+    assert storage.resizable()
+    assert storage.data_ptr() == batch.data_ptr() == batch[:3].untyped_storage().data_ptr()
     with pytest.raises(RuntimeError, match="resize"):  # unlike memory that is leased
         next(iter(TensorDataset(torch.from_numpy(batch.numpy()))))[0].untyped_storage().resize_(0)
 

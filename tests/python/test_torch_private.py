@@ -64,9 +64,7 @@ def private_uses(source: str) -> Iterator[str]:
 
 
 def is_listed(dotted: str) -> bool:
-    """Itself, or what has a name of the list, whose further attributes are that object's own business; or a
-    module that is only handed on.
-    """
+    """Itself, or what has a name of the list; its further attributes are its own business."""
     return any(
         dotted == name or dotted.startswith(name + ".") or name.startswith(dotted + ".") for name in LISTED
     )

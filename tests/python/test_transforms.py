@@ -1,6 +1,4 @@
-"""millrace.transforms alone: results equal torchvision's v2, on all kinds of pictures, from the same
-draws.
-"""
+"""millrace.transforms alone: torchvision's v2 results, on all kinds of pictures, from the same draws."""
 
 import pickle
 import sys

@@ -1,6 +1,4 @@
-"""The controller in simulated time: it comes near the best grid point, stays in its bounds, settles, and
-follows a load that changes.
-"""
+"""The controller in simulated time: near the best point, in its bounds, settled, following the load."""
 
 from __future__ import annotations
 
@@ -60,10 +58,8 @@ def test_it_is_near_the_best_grid_point_after_a_minute(name):
 
 
 def test_fewest_threads_win_where_the_consumer_is_the_limit():
-    load, bounds = (
-        Load(4, cpu=spread(0.01, 0.2), step_cpu=fixed(0.01), step_else=fixed(0.03), pieces=4),
-        Bounds(8, 32, rows=4),
-    )
+    load = Load(4, cpu=spread(0.01, 0.2), step_cpu=fixed(0.01), step_else=fixed(0.03), pieces=4)
+    bounds = Bounds(8, 32, rows=4)
     _, controller, _ = tuned(load, bounds, 40)
     assert controller.settled and controller.setting.threads == 1 and controller.setting.slots <= 5
 

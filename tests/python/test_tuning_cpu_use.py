@@ -1,6 +1,4 @@
-"""Threads and processes that wait may be more than the CPUs; what computes may not, and CPU time says which
-is which.
-"""
+"""What waits may be more than the CPUs, what computes may not: CPU time says which is which."""
 
 from __future__ import annotations
 
@@ -87,9 +85,7 @@ def test_a_worker_that_dies_keeps_no_turn(monkeypatch):
 
 
 def looked_at(use, shares, threads):
-    """CpuUse that sees one second at a time, in which each of so many threads was at work all the time, a
-    share of it on a CPU.
-    """
+    """CpuUse that sees one second at a time, in which so many threads worked, a share of it on a CPU."""
     busy = cpu = 0
     for second, share in enumerate(shares):
         use.look(float(second), [(0, 0, 0, [busy], [cpu])])

@@ -1,6 +1,4 @@
-"""Scripts that use millrace are checked by `mypy --strict` as their authors see it: outside the tree, with
-millrace as a package that has types.
-"""
+"""Users' scripts under `mypy --strict`: outside the tree, with millrace as a package with types."""
 
 from __future__ import annotations
 

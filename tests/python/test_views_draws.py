@@ -1,6 +1,4 @@
-"""Draws of several views: each view has its own, as the transform's own Python code would draw them, and is
-done as Pillow does it.
-"""
+"""Draws of several views: each has its own, as the transform's Python would draw, done as Pillow does."""
 
 import random
 

@@ -1,6 +1,4 @@
-"""WebDataset gives what the webdataset package gives, value by value and in its order, over shards that this
-package wrote.
-"""
+"""WebDataset gives what the webdataset package gives, in its order, over shards that it wrote."""
 
 from __future__ import annotations
 

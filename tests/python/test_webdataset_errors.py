@@ -1,6 +1,4 @@
-"""What is wrong with shards and samples is said with shard, key and field, or skipped by a handler, and
-nothing else is lost or doubled.
-"""
+"""Errors of shards and samples name shard, key and field, or are skipped; nothing else is lost."""
 
 from __future__ import annotations
 
@@ -26,10 +24,7 @@ from millrace.datasets import (
     warn_and_stop,
 )
 from shard_data import numbered_shards, write_tar
-
-
-def number(sample):
-    return int(sample["cls"])
+from split_cases import number
 
 
 @pytest.fixture
@@ -172,9 +167,8 @@ def test_pickles_are_refused_unless_allowed_by_name(tmp_path, kind, gz):
         DecodingError, match=rf"evil.tar: sample 'k', field '{name}'.*allow_pickle=\("
     ) as caught:
         list(WebDataset(url).decode())
-    assert (caught.value.url, caught.value.key, caught.value.field) == (url, "k", name) and isinstance(
-        caught.value, OSError
-    )
+    assert (caught.value.url, caught.value.key, caught.value.field) == (url, "k", name)
+    assert isinstance(caught.value, OSError)
     with pytest.raises(DecodingError):
         list(WebDataset(url).decode(allow_pickle=["other"]))
     for allowed in (True, (kind,)):
@@ -325,9 +319,8 @@ def test_an_epoch_that_begins_once_more_in_new_workers_warns(tmp_path):
             try:
                 list(loader)
             except UserWarning as warning:
-                assert "epoch 0 of this WebDataset begins once more" in str(
-                    warning
-                ) and "set_epoch(epoch)" in str(warning)
+                assert "epoch 0 of this WebDataset begins once more" in str(warning)
+                assert "set_epoch(epoch)" in str(warning)
                 epochs.append(epoch)
         return epochs
 

@@ -8,9 +8,11 @@ import warnings
 import millrace
 import pytest
 import torch
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import Mixture, WebDataset
 from shard_data import numbered_shards
+from split_cases import number
 from torch.utils.data import IterableDataset
 
 
@@ -22,10 +24,6 @@ class Count(IterableDataset):
 
     def __iter__(self):
         return iter(self.numbers)
-
-
-def number(sample):
-    return int(sample["cls"])
 
 
 def negative(sample):
@@ -105,8 +103,7 @@ def test_every_place_is_resumed(shards, case):
     after = list(dataset)
     assert len(given) > 8
     for cut, state in enumerate(states):
-        resumed = CASES[case](shards)
-        resumed.load_state_dict(json.loads(state))
+        resumed = going_on(CASES[case](shards), json.loads(state))
         assert list(resumed) == given[cut:]
         if cut % 7 == 0:
             assert list(resumed) == after
@@ -120,12 +117,9 @@ def test_in_a_loader(shards, workers):
     epochs = [[batch.tolist() for batch in loader] for loader in [make()] for _ in range(2)]
     assert len(epochs[0]) == 5 * max(1, workers) and epochs[0] != epochs[1]
     loader = make()
-    iterator = iter(loader)
-    for _ in range(3):
-        next(iterator)
+    _held = advanced(loader, 3)
     state = json.loads(json.dumps(loader.state_dict()))
-    resumed = make()
-    resumed.load_state_dict(state)
+    resumed = going_on(make(), state)
     assert [batch.tolist() for batch in resumed] == epochs[0][3:]
 
 
@@ -176,8 +170,7 @@ def test_equal_steps_over_declared_epochs(shards, monkeypatch, workers):
             WebDataset(shards).map(number).with_epoch(10), 4, num_workers=workers, equal_steps=equal_steps
         )
         counts = len(list(loader)), len(list(loader))
-        iterator = iter(loader)
-        next(iterator)
+        _held = advanced(loader, 1)
         loader.load_state_dict(json.loads(json.dumps(loader.state_dict())))
         assert len(list(loader)) == counts[0] - 1
         return counts

@@ -1,6 +1,4 @@
-"""What may run code when shards are read, by one switch, and the package's modules for files, tensors,
-writers, folders and caches.
-"""
+"""One switch for what may run code, and the package's modules for files, tensors, folders, caches."""
 
 from __future__ import annotations
 
@@ -14,25 +12,15 @@ import pytest
 import torch
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
-from shard_data import numbered_shards, same, write_tar
-
-LENGTHS = (7, 5, 1, 6)
-COUNT = sum(LENGTHS)
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    return numbered_shards(tmp_path_factory.mktemp("numbers"), LENGTHS)
+from shard_data import same, write_tar
+from split_cases import number
+from stream_cases import COUNT, shards  # noqa: F401
 
 
 @pytest.fixture
 def trust(monkeypatch):
     """What a script says, or WDS_SECURE."""
     return lambda value: monkeypatch.setattr(wds.utils, "enforce_security", value)
-
-
-def number(sample):
-    return int(sample["cls"])
 
 
 def fields(tmp_path):
@@ -173,9 +161,8 @@ def test_tensors_as_bytes(tmp_path):
     assert tenbin.encode_buffer(ARRAYS) == theirs.encode_buffer(ARRAYS)
     tenbin.save(tmp_path / "a.ten", *ARRAYS)
     tenbin.save(tmp_path / "b.ten", *arrays)
-    assert same(tenbin.load(tmp_path / "a.ten"), ARRAYS) and same(
-        theirs.decode_buffer((tmp_path / "b.ten").read_bytes()), arrays
-    )
+    assert same(tenbin.load(tmp_path / "a.ten"), ARRAYS)
+    assert same(theirs.decode_buffer((tmp_path / "b.ten").read_bytes()), arrays)
     for wrong in (made[:30], b"x" * 64, made[:-70]):
         with pytest.raises(ValueError):
             tenbin.read(io.BytesIO(wrong))
@@ -261,10 +248,8 @@ def test_files_that_a_script_keeps(tmp_path, trust):
     assert entry["local_path"] == f"{tmp_path}/n" and (tmp_path / "n").read_bytes() == b"x" * 1000
     with pytest.raises(ValueError, match="it is no tar archive"):
         list(wds.cache.FileCache(str(tmp_path), url_to_name=lambda url: "m")([f"pipe:cat {tmp_path}/4"]))
-    assert (
-        wds.cache.url_to_cache_name("s3://b/c/d.tar", ndir=1) == "c/d.tar"
-        and wds.pipe_cleaner("pipe:curl https://a/b") == "https://a/b"
-    )
+    assert wds.cache.url_to_cache_name("s3://b/c/d.tar", ndir=1) == "c/d.tar"
+    assert wds.pipe_cleaner("pipe:curl https://a/b") == "https://a/b"
 
 
 def test_where_a_shard_lies(tmp_path, shards):

@@ -1,6 +1,4 @@
-"""What `wds.` names after `from millrace.datasets import webdataset as wds`: lists of steps, WebLoader,
-errors that say what to write.
-"""
+"""What `wds.` names: lists of steps, WebLoader, errors that say what to write."""
 
 from __future__ import annotations
 
@@ -11,22 +9,13 @@ import types
 import millrace
 import pytest
 import torch
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
-from shard_data import numbered_shards, same, write_tar
-
-LENGTHS = (7, 5, 1, 6)
-COUNT = sum(LENGTHS)
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    return numbered_shards(tmp_path_factory.mktemp("numbers"), LENGTHS)
-
-
-def number(sample):
-    return int(sample["cls"])
+from shard_data import same, write_tar
+from split_cases import number
+from stream_cases import COUNT, LENGTHS, shards  # noqa: F401
 
 
 def pipeline(shards, *before, source=wds.SimpleShardList, **options):
@@ -49,9 +38,8 @@ def test_a_list_of_steps_is_the_same_pipeline(shards):
     assert (
         isinstance(listed, WebDataset) and listed.stages == chained.stages and listed.shards == chained.shards
     )
-    assert same(list(listed), list(chained)) and same(
-        list(listed.unbatched().slice(3)), list(chained.unbatched().slice(3))
-    )
+    assert same(list(listed), list(chained))
+    assert same(list(listed.unbatched().slice(3)), list(chained.unbatched().slice(3)))
     assert list(wds.DataPipeline(wds.DataPipeline(*steps[:-1]), wds.listed(2))) == list(
         listed.unbatched().listed(2)
     )
@@ -112,9 +100,8 @@ def test_shuffled_and_resampled_lists(shards):
         shards, wds.split_by_node, wds.shuffle(9), source=wds.ResampledShards, deterministic=True, seed=5
     ).with_epoch(100)
     assert len(list(endless)) == 100 and set(endless) <= set(range(COUNT))
-    assert [entry["url"] for entry in wds.SimpleShardList(shards)] == shards and len(
-        wds.SimpleShardList(shards, seed=1)
-    ) == 4
+    assert [entry["url"] for entry in wds.SimpleShardList(shards)] == shards
+    assert len(wds.SimpleShardList(shards, seed=1)) == 4
     assert sorted(entry["url"] for entry in wds.SimpleShardList(shards, seed=1)) == sorted(shards)
 
 
@@ -137,9 +124,8 @@ def test_other_decoders_and_fields(tmp_path):
         wds.handle_extension("left.bin other", len), wds.autodecode.basichandlers
     )
     assert (sample["left.bin"], sample["bin"], sample["cls"], sample["txt"]) == (2, b"abc", 1, "t")
-    assert (
-        wds.getfirst(sample, "png;cls") == 1 and wds.getfirst(sample, ["png"], 7, missing_is_error=False) == 7
-    )
+    assert wds.getfirst(sample, "png;cls") == 1
+    assert wds.getfirst(sample, ["png"], 7, missing_is_error=False) == 7
     assert pickle.loads(pickle.dumps(wds.handle_extension("bin", len)))(".bin", b"ab") == 2
     (more,) = WebDataset(url).associate({"k/x": {"score": 3}}).associate(lambda key: {"name": key})
     assert (more["score"], more["name"]) == (3, "k/x")
@@ -188,12 +174,9 @@ def test_stages_behind_a_loader(shards, workers):
 def test_a_web_loader_is_resumed(shards, workers, taken):
     whole = [list(loader) for loader in [behind_a_loader(shards, workers)] for _ in range(2)]
     one = behind_a_loader(shards, workers)
-    iterator = iter(one)
-    for _ in range(taken):
-        next(iterator)
+    _held = advanced(one, taken)
     state = pickle.loads(pickle.dumps(one.state_dict()))
-    two = behind_a_loader(shards, workers)
-    two.load_state_dict(state)
+    two = going_on(behind_a_loader(shards, workers), state)
     rest = list(two)
     if taken < 5:
         assert same(rest, whole[0][taken:]) and same(list(two), whole[1])
@@ -248,6 +231,5 @@ def test_methods_that_are_not_there(shards, name, remedy):
 def test_modules_of_the_package_are_names(shards):
     assert wds.filters.shuffle is wds.shuffle and wds.shardlists.split_by_node is wds.split_by_node
     assert wds.handlers.warn_and_continue is wds.warn_and_continue and wds.utils.identity(3) == 3
-    assert wds.pipeline.DataPipeline is wds.DataPipeline and wds.autodecode.imagehandler(
-        "pil"
-    ) == wds.ImageHandler("pil")
+    assert wds.pipeline.DataPipeline is wds.DataPipeline
+    assert wds.autodecode.imagehandler("pil") == wds.ImageHandler("pil")

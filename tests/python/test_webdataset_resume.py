@@ -1,6 +1,4 @@
-"""A WebDataset goes on at every sample where it was, for any number of ranks and workers, and they divide
-what there is.
-"""
+"""A WebDataset goes on at every sample, for any number of ranks and workers, which divide the rest."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from loader_data import advanced, going_on
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets.webdataset import holding
@@ -64,8 +63,7 @@ def check_every_cut(make, later=True):
     after = list(dataset)
     states.insert(0, json.dumps(make().state_dict()))
     for cut, state in enumerate(states):
-        resumed = make()
-        resumed.load_state_dict(json.loads(state))
+        resumed = going_on(make(), json.loads(state))
         assert resumed.state_dict() == json.loads(state)
         items = iter(resumed)
         assert resumed.state_dict() == json.loads(state), "an iterator that has not begun is nowhere else"
@@ -171,14 +169,11 @@ def test_nothing_that_has_been_given_is_read_again_from_far_back(shards, monkeyp
 
     monkeypatch.setattr(_core, "ShardReader", reader)
     dataset = WebDataset(shards).shuffle(3, initial=1)
-    items = iter(dataset)
-    for _ in range(25):
-        next(items)
+    _held = advanced(dataset, 25)
     state = dataset.state_dict()
     assert len(json.dumps(state)) < 400
     opened.clear()
-    resumed = WebDataset(shards).shuffle(3, initial=1)
-    resumed.load_state_dict(state)
+    resumed = going_on(WebDataset(shards).shuffle(3, initial=1), state)
     next(iter(resumed))
     shard, start = opened[0]
     assert shards.index(shard) >= 4, "not from the first shards"
@@ -217,21 +212,16 @@ def test_a_loader_goes_on(shards, engine):
 
     loader = make()
     epochs = [batches(loader) for _ in range(3)]
-    assert (
-        all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs)
-        and epochs[0] != epochs[1] != epochs[2]
-    )
+    assert all(sorted(sum(epoch, [])) == list(range(TOTAL)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
     for before, cut in ((0, 1), (1, 0), (1, 5), (1, len(epochs[1]))) if engine != "spawned" else ((1, 4),):
         loader = make()
         for _ in range(before):
             list(loader)
-        iterator = iter(loader)
-        for _ in range(cut):
-            next(iterator)
+        iterator = advanced(loader, cut)
         state = json.loads(json.dumps(loader.state_dict()))
         del iterator
-        resumed = make()
-        resumed.load_state_dict(state)
+        resumed = going_on(make(), state)
         assert batches(resumed) == epochs[before][cut:]
         if engine != "spawned":
             assert batches(resumed) == epochs[before + 1]
@@ -242,8 +232,7 @@ def test_behind_an_epoch_the_next_one_begins(shards):
         loader = DataLoader(WebDataset(shards, shardshuffle=True).map(number), 3, **options)
         list(loader)
         state, expected = loader.state_dict(), batches(loader)
-        resumed = DataLoader(WebDataset(shards, shardshuffle=True).map(number), 3, **options)
-        resumed.load_state_dict(state)
+        resumed = going_on(DataLoader(WebDataset(shards, shardshuffle=True).map(number), 3, **options), state)
         assert batches(resumed) == expected
 
 
@@ -273,8 +262,7 @@ def test_states_of_others_are_refused(shards, become):
         WebDataset(shards[:-1]).shuffle(4).load_state_dict(state)
     with pytest.raises(ValueError, match="version 7"):
         WebDataset(shards).shuffle(4).load_state_dict({**state, "version": 7})
-    again = WebDataset(shards).shuffle(4)
-    again.load_state_dict(state)
+    again = going_on(WebDataset(shards).shuffle(4), state)
     become(1, 2, 0, 1)
     with pytest.raises(
         ValueError, match="worker 0 of 1 in rank 0 of 1, and this is worker 0 of 1 in rank 1 of 2"

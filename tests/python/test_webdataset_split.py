@@ -87,10 +87,8 @@ def _bytes_read():
 def test_a_process_that_knows_no_rank_takes_that_of_the_sender(shards, become, monkeypatch):
     """As spawned workers, where the process group belongs to their parent only."""
     become(1, 2)
-    expected, sent = (
-        [number(s) for s in WebDataset(shards)],
-        pickle.dumps(WebDataset(shards).shuffle(1).slice(100)),
-    )
+    expected = [number(s) for s in WebDataset(shards)]
+    sent = pickle.dumps(WebDataset(shards).shuffle(1).slice(100))
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
     assert sorted(number(s) for s in pickle.loads(sent)) == expected
@@ -110,9 +108,8 @@ def test_none_and_functions_as_splitters(shards, become):
 def test_all_ranks_shuffle_shards_alike_and_each_epoch_otherwise(shards):
     dataset = WebDataset(shards, shardshuffle=100).map(number)
     epochs = [list(dataset) for _ in range(3)]
-    assert len({tuple(epoch) for epoch in epochs}) == 3 and all(
-        sorted(epoch) == list(range(TOTAL)) for epoch in epochs
-    )
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert all(sorted(epoch) == list(range(TOTAL)) for epoch in epochs)
     assert list(WebDataset(shards, shardshuffle=100, seed=1).map(number)) != epochs[0]
     dataset.set_epoch(1)
     assert dataset.epoch == 1 and list(dataset) == epochs[1] and list(dataset) == epochs[2]
@@ -126,9 +123,8 @@ def test_shuffles_are_random(shards):
     assert all(20 < firsts.count(n) < 65 for n in range(10)) and max(firsts) == 9
     draws = Draws(1, "x")
     words = [draws.uniform(i) for i in range(3000)]
-    assert 0.48 < sum(words) / 3000 < 0.52 and words[2500] == Draws(1, "x").uniform(2500) != Draws(
-        2, "x"
-    ).uniform(2500)
+    assert 0.48 < sum(words) / 3000 < 0.52
+    assert words[2500] == Draws(1, "x").uniform(2500) != Draws(2, "x").uniform(2500)
 
 
 def _at(dataset, epoch):

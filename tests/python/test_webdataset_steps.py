@@ -13,21 +13,11 @@ import torch
 from millrace import DataLoader
 from millrace.datasets import WebDataset
 from millrace.datasets import webdataset as wds
-from shard_data import numbered_shards
+from split_cases import number
+from stream_cases import COUNT, LENGTHS, shards  # noqa: F401
 from torch.utils.data import IterableDataset
 
-LENGTHS = (7, 5, 1, 6)
-COUNT = sum(LENGTHS)
 ENDS = [0, *itertools.accumulate(LENGTHS)]
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    return numbered_shards(tmp_path_factory.mktemp("numbers"), LENGTHS)
-
-
-def number(sample):
-    return int(sample["cls"])
 
 
 class LastFirst(wds.PipelineStage):
@@ -73,9 +63,8 @@ def test_anything_first_and_any_function_behind():
     ) == [1, 5]
     assert list(wds.FluidWrapper(range(3)).listed(2)) == [[0, 1], [2]]
     assert list(wds.MockDataset((1, 2), 3)) == [(1, 2)] * 3
-    assert isinstance(wds.DataPipeline([1]), wds.DataPipeline) and isinstance(
-        WebDataset("a.tar"), wds.DataPipeline
-    )
+    assert isinstance(wds.DataPipeline([1]), wds.DataPipeline)
+    assert isinstance(WebDataset("a.tar"), wds.DataPipeline)
     with pytest.raises(TypeError, match="takes stages or functions"):
         wds.DataPipeline([1]).append(7)
     with pytest.raises(
@@ -138,9 +127,8 @@ def test_resampled_shards_as_they_were_asked_for(shards):
     counted = wds.DataPipeline(
         wds.ResampledShards(shards, nshards=3), wds.tarfile_to_samples(), wds.map(number)
     )
-    assert all(len(list(wds.ResampledShards(shards, nshards=n))) == n for n in (0, 2, 9)) and 3 <= len(
-        list(counted)
-    ) <= 3 * max(LENGTHS)
+    assert all(len(list(wds.ResampledShards(shards, nshards=n))) == n for n in (0, 2, 9))
+    assert 3 <= len(list(counted)) <= 3 * max(LENGTHS)
     one, two = (
         wds.ResampledShards([str(i) for i in range(10**5)], worker_seed=lambda: 3, deterministic=True)
         for _ in range(2)
@@ -166,30 +154,24 @@ def test_a_pipeline_is_a_list(shards):
     assert data.append(wds.map(number)) is None
     assert list(data) == list(data.iterator1()) == list(range(COUNT))
     other = data.compose(wds.slice(2))
-    assert (
-        list(other) == [0, 1]
-        and len(data.pipeline) == 3
-        and pickle.loads(pickle.dumps(other)).stage(3) == wds.slice(2)
-    )
+    assert list(other) == [0, 1]
+    assert len(data.pipeline) == 3
+    assert pickle.loads(pickle.dumps(other)).stage(3) == wds.slice(2)
 
 
 def test_append_changes_a_data_set_itself(shards):
     data = WebDataset(shards).map(number)
     data.append(wds.slice(3))
-    assert (
-        list(data) == [0, 1, 2]
-        and list(data.invoke(wds.map(str), [1])) == ["1"]
-        and list(data.invoke([4])) == [4]
-    )
+    assert list(data) == [0, 1, 2]
+    assert list(data.invoke(wds.map(str), [1])) == ["1"]
+    assert list(data.invoke([4])) == [4]
     again = wds.DataPipeline(*WebDataset(shards, shardshuffle=True, seed=4).map(number).pipeline)
-    assert type(again) is WebDataset and list(again) == list(
-        WebDataset(shards, shardshuffle=True, seed=4).map(number)
-    )
+    assert type(again) is WebDataset
+    assert list(again) == list(WebDataset(shards, shardshuffle=True, seed=4).map(number))
     edited = WebDataset(shards, shardshuffle=True, seed=3)
     del edited.pipeline[2:]
-    assert type(edited) is wds.DataPipeline and sorted(entry["url"] for entry in edited) == shards != [
-        entry["url"] for entry in edited
-    ]
+    assert type(edited) is wds.DataPipeline
+    assert sorted(entry["url"] for entry in edited) == shards != [entry["url"] for entry in edited]
 
 
 def test_subclasses_append_their_steps(shards):
@@ -200,9 +182,8 @@ def test_subclasses_append_their_steps(shards):
             self.append(wds.tarfile_to_samples())
             self.append(wds.map(number))
 
-    assert list(Numbers(shards).map(str).slice(2)) == ["0", "1"] and isinstance(
-        Numbers(shards).slice(1), Numbers
-    )
+    assert list(Numbers(shards).map(str).slice(2)) == ["0", "1"]
+    assert isinstance(Numbers(shards).slice(1), Numbers)
 
 
 @pytest.mark.parametrize("taken", [0, 1, 7, 18])
@@ -251,11 +232,9 @@ def test_probabilities_of_zero():
 def test_a_missing_field_is_a_key_error_too(shards):
     with pytest.raises(KeyError) as found:
         list(WebDataset(shards).map_dict(jpg=len))
-    assert (
-        isinstance(found.value, ValueError)
-        and "has no field 'jpg', only 'cls'" in str(found.value)
-        and str(found.value)[0] != "'"
-    )
+    assert isinstance(found.value, ValueError)
+    assert "has no field 'jpg', only 'cls'" in str(found.value)
+    assert str(found.value)[0] != "'"
 
 
 def test_samples_kept_in_memory(shards):
@@ -360,9 +339,8 @@ def test_steps_as_functions():
     assert first != list(wds.shuffle(20)(range(40)))
     random.seed(1)
     assert first == list(wds.shuffle(20)(range(40)))
-    assert (
-        list(wds.repeatedly(range(3), nbatches=7)) == [0, 1, 2, 0, 1, 2, 0] and list(wds.repeatedly([])) == []
-    )
+    assert list(wds.repeatedly(range(3), nbatches=7)) == [0, 1, 2, 0, 1, 2, 0]
+    assert list(wds.repeatedly([])) == []
     assert len(list(wds.repeatedly([[[1, 1], [2, 2]]] * 3, nsamples=10))) == 5
     stepped = wds.with_epoch(range(5), 3)
     assert [list(stepped), list(stepped)] == [[0, 1, 2], [3, 4, 0]] and len(wds.with_length(range(5), 9)) == 9

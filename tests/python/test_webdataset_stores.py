@@ -1,6 +1,4 @@
-"""WebDataset over shards that are not local: which is opened when, whose error is whose, and real ones over
-HTTP.
-"""
+"""WebDataset over shards that are not local: which is opened when, whose error is whose, HTTP."""
 
 from __future__ import annotations
 
@@ -15,11 +13,7 @@ from millrace import DataLoader, _core
 from millrace.datasets import WebDataset, ignore_and_continue
 from millrace.datasets.webdataset import open_shards
 from shard_data import numbered_shards
-
-
-def number(sample):
-    return int(sample["cls"])
-
+from split_cases import number
 
 # ---------------------------------------------------------------- the seam, with a store that is not one
 

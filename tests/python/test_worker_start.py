@@ -1,6 +1,4 @@
-"""How worker processes start: the server of forkserver imports torch once for all of them, and what travels
-with a dataset keeps nobody waiting.
-"""
+"""Starts of worker processes: the fork server imports torch once, and datasets keep nobody waiting."""
 
 from __future__ import annotations
 

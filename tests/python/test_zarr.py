@@ -1,6 +1,4 @@
-"""Zarr: values as zarr-python gives them, v2 and v3, shards, stores of every kind, xarray and dask; workers;
-errors; resuming.
-"""
+"""Zarr: values as zarr-python gives them, v2 and v3, any store, xarray and dask; errors; resuming."""
 
 from __future__ import annotations
 
