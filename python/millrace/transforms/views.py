@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from .._common.batch_tree import arranged
 
 
 class MultiView:
@@ -71,14 +73,3 @@ def _dtype(view: Any) -> str | None:
         return lowered(view).dtype
     except NotLowered:
         return None
-
-
-def arranged(views: Any, made: Callable[[Any], Any], tuples: type = tuple) -> Any:
-    """Lists, tuples and dicts in each other as in `views`, with what `made` gives of each view in its place.
-    `tuples`: what becomes of tuples.
-    """
-    if isinstance(views, Mapping):
-        return {key: arranged(part, made, tuples) for key, part in views.items()}
-    if isinstance(views, (list, tuple)):
-        return (tuples if isinstance(views, tuple) else list)(arranged(part, made, tuples) for part in views)
-    return made(views)
