@@ -72,27 +72,25 @@ class PillowDecoder:
     def __init__(self) -> None:
         from PIL import Image, PngImagePlugin
 
-        self._limit = Image.MAX_IMAGE_PIXELS
-        self._texts = PngImagePlugin.MAX_TEXT_CHUNK, PngImagePlugin.MAX_TEXT_MEMORY
-        self.limits = self._limit, *self._texts
+        self.limits = Image.MAX_IMAGE_PIXELS, PngImagePlugin.MAX_TEXT_CHUNK, PngImagePlugin.MAX_TEXT_MEMORY
 
     def __call__(self, data: bytes, path: str) -> tuple[np.ndarray, int]:
         return decode_with_pillow(data, path)
 
     def quiet_pixels(self) -> int | None:
         """check_size() has nothing to say of pictures that have no more; None: of any."""
-        return self._limit
+        return self.limits[0]
 
     def png_texts(self) -> tuple[int, int]:
         """Bytes that a PNG's compressed text or profile may come to, and all its texts, without a check by
         Pillow.
         """
-        chunk, memory = (min(max(0, int(limit)), 2**62) for limit in self._texts)
+        chunk, memory = (min(max(0, int(limit)), 2**62) for limit in self.limits[1:])
         return chunk, memory
 
     def check_size(self, width: int, height: int) -> None:
         """Warns, or raises DecompressionBombError, as Pillow does when it opens a picture of this size."""
-        limit, pixels = self._limit, max(1, width) * max(1, height)
+        limit, pixels = self.limits[0], max(1, width) * max(1, height)
         if limit is None or pixels <= limit:
             return
         from PIL import Image
