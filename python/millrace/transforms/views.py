@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from .._common.batch_tree import arranged
 
 
 class MultiView:
@@ -39,16 +41,13 @@ class MultiView:
 
 def _check_dtypes(places: list[tuple[str, Any]]) -> None:
     """ValueError naming two views that end in tensors of other dtypes, as far as these are known."""
-    first: tuple[str, str] | None = None
-    for place, view in places:
-        dtype = _dtype(view)
-        if dtype is None:
-            continue
-        first = first or (place, dtype)
-        if dtype != first[1]:
+    known = [(place, dtype) for place, view in places if (dtype := _dtype(view)) is not None]
+    for place, dtype in known:
+        if dtype != known[0][1]:
+            first = "{} makes {}".format(*known[0])
             raise ValueError(
-                f"{first[0]} makes {first[1]}, and {place} {dtype}; views of one picture have one dtype: end"
-                " them alike, with ToTensor() or ToDtype(torch.float32, scale=True)"
+                f"{first}, and {place} {dtype}; views of one picture have one dtype: end them alike, with"
+                " ToTensor() or ToDtype(torch.float32, scale=True)"
             )
 
 
@@ -71,14 +70,3 @@ def _dtype(view: Any) -> str | None:
         return lowered(view).dtype
     except NotLowered:
         return None
-
-
-def arranged(views: Any, made: Callable[[Any], Any], tuples: type = tuple) -> Any:
-    """Lists, tuples and dicts in each other as in `views`, with what `made` gives of each view in its place.
-    `tuples`: what becomes of tuples.
-    """
-    if isinstance(views, Mapping):
-        return {key: arranged(part, made, tuples) for key, part in views.items()}
-    if isinstance(views, (list, tuple)):
-        return (tuples if isinstance(views, tuple) else list)(arranged(part, made, tuples) for part in views)
-    return made(views)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...transforms.views import MultiView, arranged
+from ..batch_tree import arranged
 from .read_source import read
 from .read_values import NotRead, Picture, Stacked, leaves
+from .recognising import loaded
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Seen:
 def seen_views(transform: Any) -> Seen | None:
     """None where `transform` makes one picture of a picture, or what it makes is not known."""
     try:
-        made = _of_multi_view(transform) if type(transform) is MultiView else read(transform)
+        made = _of_multi_view(transform) if _is_multi_view(transform) else read(transform)
         if made is None or isinstance(made, Picture):
             return None
         found = leaves(made)
@@ -75,9 +76,13 @@ def seen_views(transform: Any) -> Seen | None:
     return Seen(Views(arranged(made, lambda picture: numbers[id(picture)])), lines)
 
 
+def _is_multi_view(transform: Any) -> bool:
+    return type(transform) is loaded("millrace.transforms.views", "MultiView")
+
+
 def _of_multi_view(view: Any) -> Any:
     """Of millrace's MultiView: each of its transforms, of the whole picture."""
-    if type(view) is MultiView:
+    if _is_multi_view(view):
         return arranged(view.views, _of_multi_view)
     return Picture().then(view)
 
