@@ -262,6 +262,6 @@ def accept_files(monkeypatch: Any) -> None:
 def ships(monkeypatch, cls, name, function):
     """A version of the library whose class has this function, as far as anybody can tell."""
     shipped.replaced(cls.__module__)  # has been looked at
-    known = shipped._LOOKED_AT[cls.__module__]
+    known = shipped._codes(sys.modules[cls.__module__])
     monkeypatch.setitem(known, f"{cls.__qualname__}.{name}", [function.__code__])
     monkeypatch.setattr(cls, name, function)

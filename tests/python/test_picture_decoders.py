@@ -31,9 +31,10 @@ from decoder_cases import (
 )
 from lazy_cases import lazy_pictures
 from millrace import _core
-from millrace._pictures import asking, decoding, opencv
+from millrace._pictures import asking, decoding
 from millrace._pictures.counts import PictureCounts
 from millrace._pictures.orientation import orientation_of
+from millrace._pictures.replaced import replacements
 from PIL import Image
 
 pytestmark = pytest.mark.usefixtures("packages_as_before")
@@ -193,7 +194,7 @@ def test_a_package_in_the_middle_of_its_import_comes_later(monkeypatch, counts):
 
 
 def test_functions_are_pickled_as_names(cv2, counts):
-    original = opencv._replaced.original(cv2, "imread")
+    original = replacements.original(cv2, "imread")
     assert cv2.imread is not original
     assert pickle.loads(pickle.dumps(cv2.imread)) is cv2.imread
     if original.__module__ is None:  # a function of OpenCV that a script bound before

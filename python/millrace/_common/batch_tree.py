@@ -89,6 +89,17 @@ def _like_sequence(value: Any, items: list[Any]) -> Any:
         return items
 
 
+def arranged(views: Any, made: Callable[[Any], Any], tuples: type = tuple) -> Any:
+    """Lists, tuples and dicts in each other as in `views`, with what `made` gives of each view in its place.
+    `tuples`: what becomes of tuples.
+    """
+    if isinstance(views, Mapping):
+        return {key: arranged(part, made, tuples) for key, part in views.items()}
+    if isinstance(views, (list, tuple)):
+        return (tuples if isinstance(views, tuple) else list)(arranged(part, made, tuples) for part in views)
+    return made(views)
+
+
 class Around(Iterator[Any]):
     """A class derived from it says `__next__`, from `_batches`."""
 

@@ -11,6 +11,7 @@ import mmap
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Any, BinaryIO, Union
@@ -21,6 +22,12 @@ Values = Callable[[], Iterator[Any]]  # a new walk over the values at each call
 Reader = Callable[[int], Any]
 
 _BLOCK = 1 << 16  # values that are encoded at once
+_DECODERS: dict[str, Callable[[bytes], Any]] = {
+    "bytes": bytes,  # the same object
+    "utf-8": bytes.decode,
+    "lone surrogates": partial(bytes.decode, errors="surrogatepass"),
+    "pickle": pickle.loads,
+}
 
 
 @dataclass(frozen=True)
@@ -51,14 +58,8 @@ class Strings:
         return self.ends.rows - 1
 
     def reader(self, memory: mmap.mmap) -> Reader:
-        ends = self.ends.view(memory)
-        if self.coding == "utf-8":
-            return lambda row: memory[ends[row] : ends[row + 1]].decode()
-        if self.coding == "lone surrogates":
-            return lambda row: memory[ends[row] : ends[row + 1]].decode("utf-8", "surrogatepass")
-        if self.coding == "pickle":
-            return lambda row: pickle.loads(memory[ends[row] : ends[row + 1]])
-        return lambda row: memory[ends[row] : ends[row + 1]]
+        ends, decode = self.ends.view(memory), _DECODERS[self.coding]
+        return lambda row: decode(memory[ends[row] : ends[row + 1]])
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,8 @@ def pack(values: Values, count: int, file: BinaryIO) -> Column:
     """
     kinds = set(map(type, values()))
     kind = kinds.pop() if len(kinds) == 1 else None
-    if kind is bool:
-        return _numbers(np.fromiter(values(), np.bool_, count), file)
-    if kind is float:
-        return _numbers(np.fromiter(values(), np.float64, count), file)
+    if kind is bool or kind is float:
+        return _numbers(np.fromiter(values(), kind, count), file)
     if kind is int:
         try:
             return _numbers(_narrow(np.fromiter(values(), np.int64, count)), file)

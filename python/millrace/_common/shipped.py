@@ -31,7 +31,6 @@ _BUILTINS = {
     "torch": ("stack", "tensor", "as_tensor", "from_numpy", "randperm", "randint", "rand", "empty"),
     "numpy": ("array", "asarray", "frombuffer"),
 }
-_LOOKED_AT: dict[str, dict[str, list[CodeType]]] = {}
 
 
 def replaced(module: str, *names: str) -> str | None:
@@ -42,7 +41,7 @@ def replaced(module: str, *names: str) -> str | None:
     if type(there) is not ModuleType:
         return None
     codes = _codes(there)
-    for name in names or _top(module):
+    for name in names or top_names(module):
         value = vars(there).get(name)
         if value is None or name not in codes:
             if names and is_foreign(value):  # what the module has from another one
@@ -158,32 +157,25 @@ def is_foreign(value: Any) -> bool:
     return isinstance(value, FunctionType) and _home(value) not in _PACKAGES
 
 
+@functools.cache
 def top_names(module: str) -> tuple[str, ...]:
     """Of the functions and classes that a module, which is imported, defines."""
-    _codes(sys.modules[module])
-    return _top(module)
+    return tuple(name for name in _codes(sys.modules[module]) if "." not in name)
 
 
 @functools.cache
-def _top(module: str) -> tuple[str, ...]:
-    return tuple(name for name in _LOOKED_AT[module] if "." not in name)
-
-
 def _codes(module: ModuleType) -> dict[str, list[CodeType]]:
     """{qualified name: codes of the functions that the module defines so; none: it is a class}"""
-    name = module.__name__
-    if name not in _LOOKED_AT:
-        found: dict[str, list[CodeType]] = {}
-        try:
-            code = module.__spec__.loader.get_code(name)  # type: ignore[union-attr]
-        except Exception:  # whatever a loader of somebody's does: nothing can be compared
-            code = None
-        for qualified, inner in _defined(code, "") if isinstance(code, CodeType) else ():
-            codes = found.setdefault(qualified, [])
-            if inner is not None:
-                codes.append(inner)
-        _LOOKED_AT[name] = found
-    return _LOOKED_AT[name]
+    found: dict[str, list[CodeType]] = {}
+    try:
+        code = module.__spec__.loader.get_code(module.__name__)  # type: ignore[union-attr]
+    except Exception:  # whatever a loader of somebody's does: nothing can be compared
+        code = None
+    for qualified, inner in _defined(code, "") if isinstance(code, CodeType) else ():
+        codes = found.setdefault(qualified, [])
+        if inner is not None:
+            codes.append(inner)
+    return found
 
 
 def _defined(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType | None]]:

@@ -126,9 +126,9 @@ def _crc(text: str) -> str:
     return f"{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, most: int = 40) -> str:
     text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _plain(value: Any, around: set[int]) -> Any:
@@ -252,10 +252,7 @@ class Fields:
 
 
 def _wrong(at: str, value: Any, what: str) -> StateError:
-    text = repr(value)
-    return StateError(
-        f"{at} should be {what}, but is {text if len(text) <= 60 else text[:57] + '...'}: {REMEDY}"
-    )
+    return StateError(f"{at} should be {what}, but is {_short(value, most=60)}: {REMEDY}")
 
 
 def is_stateful(thing: Any) -> bool:

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from .counts import PictureCounts
+from .replaced import replacements, stop_watching, watch_imports
 
 
 class Asker:
@@ -57,16 +58,12 @@ def everywhere(counts: PictureCounts | None) -> None:
 def install() -> None:
     """For the whole process, and for what it imports later, unless MILLRACE_PICTURES is "pillow"."""
     if _of_process is None and os.environ.get("MILLRACE_PICTURES") != "pillow":
-        from .replaced import watch_imports
-
         everywhere(PictureCounts())
         watch_imports([package for package, _ in _PACKAGES], look_around)
 
 
 def uninstall() -> None:
     """Pictures that wait by now go on waiting."""
-    from .replaced import stop_watching
-
     stop_watching()
     everywhere(None)
     put_back()
@@ -134,11 +131,14 @@ def look_around_once() -> None:
 
 
 def put_back() -> None:
-    """Takes out all that look_around() has put in."""
+    """Takes out all that look_around() has put in. Pictures that wait keep their recording, and get their
+    pixels through the door, which stays; so does what enhancers that wait blend with.
+    """
     global modules_seen
+    replacements.put_back()
     for _, ours in _PACKAGES:
-        module = sys.modules.get(f"{__package__}.{ours}")
-        if module is not None:
+        module: Any = sys.modules.get(f"{__package__}.{ours}")
+        if hasattr(module, "uninstall"):  # it remembers what it has seen
             module.uninstall()
     _seen.clear()
     modules_seen = 0

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from .. import _core
 from .._common.regular_files import open_regular
 from .asking import asked, look_around_once
-from .replaced import Replaced
+from .replaced import replacements
 
 T = TypeVar("T")
 
@@ -105,10 +105,10 @@ def _standing(name: str) -> Any:
     return pkgutil.resolve_name(name)
 
 
-def put_in_front(replaced: Replaced, owner: Any, attribute: str, ours: Callable[..., Any], name: str) -> None:
+def put_in_front(owner: Any, attribute: str, ours: Callable[..., Any], name: str) -> None:
     """A Replacement by `ours`, of that name, becomes owner.attribute, unless one is there."""
     if not isinstance(getattr(owner, attribute), Replacement):
-        replaced.put(owner, attribute, lambda original: Replacement(original, ours, name))
+        replacements.put(owner, attribute, lambda original: Replacement(original, ours, name))
 
 
 # 19 x 13 pixels of a synthetic photo, colours at half the width, and at half the width and height.

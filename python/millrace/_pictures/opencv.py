@@ -18,7 +18,7 @@ import numpy as np
 from .. import _core
 from .decoding import agrees, decoded, is_jpeg, jpeg_in, put_in_front
 from .orientation import orientation_of
-from .replaced import Replaced
+from .replaced import replacements
 
 _LIMITS = "OPENCV_IO_MAX_IMAGE_"
 _IGNORE_ORIENTATION, _RGB = 128, 256
@@ -37,8 +37,6 @@ _LAYOUTS: dict[int, tuple[str | None, str]] = {
 }
 # What puts a picture of each orientation upright, as Pillow numbers it.
 _METHODS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
-
-_replaced = Replaced()
 
 
 def _decoded(jpeg: bytes, flags: int) -> np.ndarray | None:
@@ -92,7 +90,7 @@ def __getattr__(name: str) -> Any:
     """
     if name in _FUNCTIONS:
         with contextlib.suppress(ImportError):
-            return _replaced.original(importlib.import_module("cv2"), name)
+            return replacements.original(importlib.import_module("cv2"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -110,9 +108,5 @@ def install() -> bool:
         lambda jpeg: cv2.imdecode(np.frombuffer(jpeg, np.uint8), color), lambda jpeg: _decoded(jpeg, color)
     ):
         for name, ours in _FUNCTIONS.items():
-            put_in_front(_replaced, cv2, name, ours, f"cv2:{name}")
+            put_in_front(cv2, name, ours, f"cv2:{name}")
     return True
-
-
-def uninstall() -> None:
-    _replaced.put_back()

@@ -3,7 +3,7 @@ somebody looks at them. A PNG or a WebP is decoded at once, as its damage shows 
 recorded.
 
 Pillow's own classes, arguments, checks and messages stay. Three things are put into its classes while
-pictures are recorded, and taken out by `uninstall()`:
+pictures are recorded, and taken out by `asking.put_back()`:
 
 1. `ImageFile.load()` reads the compressed bytes of a regular JPEG, and decodes nothing. A file that Pillow
    may refuse is loaded by Pillow at once, so errors come where they always came.
@@ -28,14 +28,12 @@ from .asking import asked
 from .info import LazyInfo
 from .pillow_versions import DOOR, MAY_BEGIN_DOWN
 from .plain_files import end_png, is_plain
-from .replaced import Replaced, around
+from .replaced import around, replacements
 
 _RECORD = "_millrace_record"
 _SHOWN = "_millrace_shown"
 FILE = "_millrace_file"  # of a WebP: all its bytes
 _LOOKS = "_millrace_looks"  # how often somebody looked at the picture
-
-_replaced = Replaced()
 
 
 def record_of(image: Image.Image) -> _core.RecordedPicture | None:
@@ -62,7 +60,7 @@ def _begin(image: ImageFile.ImageFile) -> None:
     counts = asked()
     if counts is None:
         return
-    begun = is_plain(image, _replaced.original(ImageFile.ImageFile, "load")) and _read(image)
+    begun = is_plain(image, replacements.original(ImageFile.ImageFile, "load")) and _read(image)
     counts.opened += begun
     counts.left_to_pillow += not begun
 
@@ -113,7 +111,7 @@ def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: A
     except (_core.CorruptDataError, _core.UnavailableError):
         # Image.open() may be the script's own, and asks for limits again.
         image = JpegImagePlugin.JpegImageFile(io.BytesIO(record.compressed))
-        _replaced.original(ImageFile.ImageFile, "load")(image)
+        replacements.original(ImageFile.ImageFile, "load")(image)
         record.give_pixels(image.convert("RGB").tobytes("raw", "RGBX"))
         result = render(*args)
     if (counts := asked()) is not None:
@@ -347,14 +345,9 @@ def install() -> None:
         return
     for owner, name, wrap in _METHODS:
         if name in owner.__dict__:
-            _replaced.put(owner, name, wrap)
-    _replaced.put(Image.Image, DOOR, lambda _: _Door())
+            replacements.put(owner, name, wrap)
+    replacements.put(Image.Image, DOOR, lambda _: _Door())
 
 
 def is_installed() -> bool:
-    return _replaced.original(ImageFile.ImageFile, "load") is not ImageFile.ImageFile.load
-
-
-def uninstall() -> None:
-    """Pictures that still wait keep their recording, and get their pixels through the door, which stays."""
-    _replaced.put_back()
+    return replacements.original(ImageFile.ImageFile, "load") is not ImageFile.ImageFile.load

@@ -16,7 +16,7 @@ from PIL import Image
 from .. import _core
 from .._common.shipped import replaced
 from .pillow import derived, hold, record_of, recorded, rendered
-from .replaced import Replaced, around, can_be_redirected
+from .replaced import around, can_be_redirected, replacements
 
 _AFFINE = 0
 _OPERATION = "_millrace_operation"  # of an enhancer that waits
@@ -141,29 +141,22 @@ def _enhance(self: Any, factor: float, *, original: Callable[..., Any]) -> Any:
 
 # ------------------------------------------------------------------ in and out of Pillow's classes
 
-_replaced = Replaced()
-
 
 def install() -> None:
     """In what is imported by now."""
     if any(map(replaced, ("PIL.Image", "PIL.ImageOps", "PIL.ImageEnhance"))):
         return
-    _replaced.put(Image.Image, "histogram", _histogram)
-    _replaced.put(Image.Image, "transform", _transform)
+    replacements.put(Image.Image, "histogram", _histogram)
+    replacements.put(Image.Image, "transform", _transform)
     expand = getattr(sys.modules.get("PIL.ImageOps"), "expand", None)
     if can_be_redirected(expand):
-        _replaced.redirect(expand, _expand)
+        replacements.redirect(expand, _expand)
     module = sys.modules.get("PIL.ImageEnhance")
     if module is None:
         return
-    _replaced.put(module._Enhance, "enhance", _enhance)
+    replacements.put(module._Enhance, "enhance", _enhance)
     for name, operation in _ENHANCERS.items():
         cls = getattr(module, name)
         begin = cls.__init__
-        _replaced.put(cls, "degenerate", functools.partial(_Degenerate, begin))
-        _replaced.put(cls, "__init__", functools.partial(_beginning, operation=operation))
-
-
-def uninstall() -> None:
-    """Enhancers that wait make what they blend with when they are asked, as that stays."""
-    _replaced.put_back()
+        replacements.put(cls, "degenerate", functools.partial(_Degenerate, begin))
+        replacements.put(cls, "__init__", functools.partial(_beginning, operation=operation))

@@ -17,9 +17,7 @@ from .._common.shipped import replaced
 from . import pillow
 from .asking import asked
 from .pillow import FILE, recording_of, waits
-from .replaced import Replaced, around
-
-_replaced = Replaced()
+from .replaced import around, replacements
 
 _PRIVATE = "_WebPImageFile__"  # "loaded", "physical_frame": which frame Pillow has decoded
 _ANIMATION = 2  # of the flags at byte 20 of an extended file
@@ -97,10 +95,5 @@ def install() -> None:
     """Nothing where other pictures do not wait either."""
     pillow.install()
     if pillow.is_installed() and not replaced("PIL.WebPImagePlugin"):
-        _replaced.put(WebPImagePlugin.WebPImageFile, "load", _load)
-        _replaced.put(WebPImagePlugin.WebPImageFile, "_open", _open)
-
-
-def uninstall() -> None:
-    """Pictures that wait go on waiting."""
-    _replaced.put_back()
+        replacements.put(WebPImagePlugin.WebPImageFile, "load", _load)
+        replacements.put(WebPImagePlugin.WebPImageFile, "_open", _open)

@@ -35,7 +35,7 @@ def around(ours: Callable[..., Any]) -> Wrap:
 
 
 class Replaced:
-    """The replacements that one module here makes."""
+    """Replacements, which can all be put back."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[Any, str], tuple[Any, Any]] = {}  # what was there, what is there now
@@ -88,6 +88,7 @@ class Replaced:
         self._redirections.clear()
 
 
+replacements = Replaced()  # all that the modules of this package make
 REDIRECTED: dict[str, Callable[..., Any]] = {}  # by "module:name"
 
 

@@ -20,12 +20,9 @@ import torch
 from .. import _core
 from .decoding import agrees, decoded, jpeg_in, put_in_front
 from .orientation import orientation_of
-from .replaced import Replaced
 
 _UNCHANGED, _GREY, _RGB = 0, 1, 3  # ImageReadMode of both packages
 _MODES = {"UNCHANGED": _UNCHANGED, "GRAY": _GREY, "RGB": _RGB}
-
-_replaced = Replaced()
 
 
 def _decoded(jpeg: bytes, mode: int, turned: bool) -> torch.Tensor | None:
@@ -80,17 +77,17 @@ def _put_in_vision(package: Any) -> None:
         for name in ("read_image", "decode_image", "decode_jpeg"):
             ours = _in_place_of(getattr(image, name))
             for module in (image, package):
-                put_in_front(_replaced, module, name, ours, f"{module.__name__}:{name}")
+                put_in_front(module, name, ours, f"{module.__name__}:{name}")
         return
     operators = torch.ops.image
     for name in ("decode_image", "decode_jpeg"):
         if _agrees(getattr(operators, name), True):
-            put_in_front(_replaced, operators, name, _vision_operator, f"torch:ops.image.{name}")
+            put_in_front(operators, name, _vision_operator, f"torch:ops.image.{name}")
 
 
 def _put_in_codec(decoders: Any) -> None:
     if _agrees(decoders._decode_jpeg):
-        put_in_front(_replaced, decoders, "_decode_jpeg", _codec_operator, f"{_CODEC}:_decode_jpeg")
+        put_in_front(decoders, "_decode_jpeg", _codec_operator, f"{_CODEC}:_decode_jpeg")
 
 
 def _agrees(turning: Callable[..., Any], *more: bool) -> bool:
@@ -153,5 +150,4 @@ def install() -> bool:
 
 
 def uninstall() -> None:
-    _replaced.put_back()
     _done.clear()

@@ -20,7 +20,7 @@ from .. import _core
 from .._common.shipped import replaced
 from .asking import asked
 from .pillow import derived, looked_at, recorded
-from .replaced import Replaced, around, can_be_redirected
+from .replaced import around, can_be_redirected, replacements
 
 _FUNCTIONS = "torchvision.transforms.functional"
 _PILLOW_FUNCTIONS = "torchvision.transforms._functional_pil"
@@ -112,7 +112,6 @@ _PLACES: list[tuple[str, str, Callable[..., Any]]] = [
     (_PILLOW_FUNCTIONS, "to_grayscale", _to_grayscale),
     (_V2_COLOURS, "_permute_channels_image_pil", _permute_channels),
 ]
-_replaced = Replaced()
 
 
 def install() -> bool:
@@ -122,9 +121,5 @@ def install() -> bool:
     for module, name, wrap in _PLACES:
         function = getattr(sys.modules.get(module), name, None)
         if can_be_redirected(function) and replaced(module, name) is None:
-            _replaced.redirect(function, wrap)
+            replacements.redirect(function, wrap)
     return True
-
-
-def uninstall() -> None:
-    _replaced.put_back()

@@ -21,7 +21,7 @@ from .. import _core
 from .._common.shipped import replaced, replaced_in
 from .asking import asked
 from .pillow import looked_at, record_of
-from .replaced import Replaced, around
+from .replaced import around, replacements
 from .torchvision_calls import record_to_convert, values_of
 
 _FUNCTIONS = "torchvision.transforms.functional"
@@ -218,8 +218,6 @@ def _compose_v2(self: Any, *inputs: Any, original: Callable[..., Any]) -> Any:
 
 # ------------------------------------------------------------------ in and out of torchvision's classes
 
-_replaced = Replaced()
-
 
 def install() -> bool:
     """False while torchvision is being imported."""
@@ -228,14 +226,14 @@ def install() -> bool:
     if not hasattr(classes, "Normalize"):
         return False
     if replaced_in(classes.Compose) is None:  # type: ignore[union-attr]
-        _replaced.put(classes.Compose, "__call__", _compose)  # type: ignore[union-attr]
+        replacements.put(classes.Compose, "__call__", _compose)  # type: ignore[union-attr]
     _chains.look_at_v1(modules[_FUNCTIONS], classes)
     if _V2_CONTAINERS in modules:
         v2 = modules.get(_V2_CLASSES)
         if not hasattr(v2, "ToImage") or not hasattr(v2, "Normalize"):
             return False
         if replaced_in(v2.Compose) is None:  # type: ignore[union-attr]
-            _replaced.put(v2.Compose, "forward", _compose_v2)  # type: ignore[union-attr]
+            replacements.put(v2.Compose, "forward", _compose_v2)  # type: ignore[union-attr]
         _chains.look_at_v2(modules[_V2_FUNCTIONS], modules[_V2_CONVERSIONS], v2)
     return True
 
@@ -243,4 +241,3 @@ def install() -> bool:
 def uninstall() -> None:
     global _chains
     _chains = _Chains()
-    _replaced.put_back()

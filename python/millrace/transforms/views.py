@@ -41,16 +41,13 @@ class MultiView:
 
 def _check_dtypes(places: list[tuple[str, Any]]) -> None:
     """ValueError naming two views that end in tensors of other dtypes, as far as these are known."""
-    first: tuple[str, str] | None = None
-    for place, view in places:
-        dtype = _dtype(view)
-        if dtype is None:
-            continue
-        first = first or (place, dtype)
-        if dtype != first[1]:
+    known = [(place, dtype) for place, view in places if (dtype := _dtype(view)) is not None]
+    for place, dtype in known:
+        if dtype != known[0][1]:
+            first = "{} makes {}".format(*known[0])
             raise ValueError(
-                f"{first[0]} makes {first[1]}, and {place} {dtype}; views of one picture have one dtype: end"
-                " them alike, with ToTensor() or ToDtype(torch.float32, scale=True)"
+                f"{first}, and {place} {dtype}; views of one picture have one dtype: end them alike, with"
+                " ToTensor() or ToDtype(torch.float32, scale=True)"
             )
 
 

@@ -4,7 +4,7 @@ recognising.py  how a recogniser says no; callables that only hold others
 chain.py  the chain that transforms become, and their arguments
 rows.py, memory_rows.py  rows that lie in memory, as columns
 transforms.py, tensor_resize.py  torchvision's transforms and ours, as a chain of steps
-policies.py, policy_classes.py, branches.py  augmentation policies; what happens by chance, as their branches
+policies.py, branches.py  augmentation policies; what happens by chance, as their branches
 timm_policies.py, timm_transforms.py  timm's, of what create_transform() makes
 same_code.py  what a callable provably does, told by its code
 """

@@ -5,6 +5,7 @@ an object is.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from typing import Any
@@ -31,6 +32,28 @@ _OPENERS = {"JPEG": ("PIL.JpegImagePlugin", "jpeg_factory")} | {
     for name, plugin in (("PNG", "Png"), ("WEBP", "WebP"))
 }
 
+# Policies of which a subclass may have these of its own: its tables, and what has no part in a call.
+_WITH_TABLES = ("RandAugment", "TrivialAugmentWide", "AutoAugment")
+_MAY_DIFFER = {
+    "_augmentation_space",
+    "_AUGMENTATION_SPACE",
+    "_get_policies",
+    "__init__",
+    "__repr__",
+    "extra_repr",
+    "__doc__",
+    "__module__",
+    "__dict__",
+    "__weakref__",
+    "__annotations__",
+    "__annotate_func__",
+    "__annotations_cache__",
+    "__parameters__",
+    "__orig_bases__",
+    "__static_attributes__",
+    "__firstlineno__",
+}
+
 
 def family_of(cls: type) -> str | None:
     module = cls.__module__
@@ -44,13 +67,36 @@ def family_of(cls: type) -> str | None:
     return None
 
 
+def policy_class(cls: type) -> type | None:
+    """torchvision's class or ours of which `cls` is a subclass that has other tables and nothing else; None:
+    it is no subclass of any. NotLowered: it has more of its own.
+    """
+    libraries = (OURS + ".", "torchvision.transforms.")
+    bases = (b for b in cls.__mro__[1:] if b.__name__ in _WITH_TABLES and b.__module__.startswith(libraries))
+    if (base := next(bases, None)) is None:
+        return None
+    # v2 gives each subclass v1's get_params anew, and calls it nowhere.
+    may_differ = _MAY_DIFFER | ({"get_params"} if base.__module__.startswith(V2) else set())
+    for name in dir(base):
+        differs = inspect.getattr_static(cls, name, None) is not inspect.getattr_static(base, name, None)
+        if differs and name not in may_differ:
+            raise NotLowered(
+                f"{cls.__name__} has a {name} of its own; the engine knows subclasses of {base.__name__} that"
+                " replace its tables only"
+            )
+    return base
+
+
 def check_object(transform: Any) -> None:
     """NotLowered where an object does more than its class."""
     name = type(transform).__name__
     if getattr(transform, "_forward_hooks", None) or getattr(transform, "_forward_pre_hooks", None):
         raise NotLowered(f"{name} has forward hooks; remove them")
-    if (method := _shadowed_method(transform)) is not None:
-        raise NotLowered(f"this {name} has a {method} of its own, set on the object; leave that of its class")
+    for method in getattr(transform, "__dict__", {}):
+        if isinstance(getattr(type(transform), method, None), types.FunctionType):
+            raise NotLowered(
+                f"this {name} has a {method} of its own, set on the object; leave that of its class"
+            )
 
 
 def container_parts(transform: Any) -> list[Any] | None:
@@ -59,14 +105,6 @@ def container_parts(transform: Any) -> list[Any] | None:
         return list(transform)
     is_compose = type(transform).__name__ == "Compose" and family_of(type(transform)) is not None
     return list(transform.transforms) if is_compose else None
-
-
-def _shadowed_method(transform: Any) -> str | None:
-    """A method of its class that an object has replaced by one of its own."""
-    own = getattr(transform, "__dict__", {})
-    return next(
-        (name for name in own if isinstance(getattr(type(transform), name, None), types.FunctionType)), None
-    )
 
 
 def makes_crops(transform: Any) -> bool:
@@ -94,16 +132,13 @@ def check_functions(module: str, *names: str) -> None:
 
 def check_transforms(families: set[str]) -> None:
     """The functions behind the classes of these families, Pillow's among them."""
-    for module in (*_V1_FUNCTIONS, "torchvision.transforms.v2._utils") if families else ():
-        refuse(replaced(module))
+    modules = [*_V1_FUNCTIONS, "torchvision.transforms.v2._utils"] if families else []
     if V2 in families or TIMM in families:
-        for module in [name for name in sys.modules if name.startswith(_V2_FUNCTIONS)]:
-            refuse(replaced(module))
+        modules += [name for name in sys.modules if name.startswith(_V2_FUNCTIONS)]
         refuse(_replaced_name_of_v2())
         refuse(_replaced_kernel())
-    if TIMM in families:
-        for name in ("transforms", "auto_augment", "random_erasing"):
-            refuse(replaced(f"{TIMM}.{name}"))
+    for module in (*modules, *(_TIMM_MODULES if TIMM in families else ())):
+        refuse(replaced(module))
     check_pillow()
 
 

@@ -5,11 +5,11 @@ one augmentation policy; all others as a choice among lists of steps.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .chain import Chain, Rule, step_name
-from .policies import MAPS, branch, operation, policy
+from .policies import MAPS, branch, drawn_between, operation, policy
 from .recognising import NotLowered
 
 _MOST_BRANCHES = 128  # several steps with branches each multiply
@@ -87,9 +87,8 @@ def _between(kind: str, low: float, high: float) -> dict[str, Any]:
         return operation(kind, [low])
     if low > high:
         raise _NoBranches
-    level = {"mean": 1.0, "std": 0.0, "uniform": True, "most": 1.0, "offset": float(low)}
-    level |= {"scale": float(high) - float(low), "truncated": False}
-    return operation(kind, level=level | {"least": float(low), "most_value": float(high)})
+    low, high = float(low), float(high)
+    return operation(kind, level=drawn_between(low, high, least=low, most_value=high))
 
 
 def _by_chance(branches: list[dict[str, Any]], p: float) -> list[dict[str, Any]]:
@@ -100,6 +99,19 @@ def _by_chance(branches: list[dict[str, Any]], p: float) -> list[dict[str, Any]]
         (op,) = branches[0]["ops"]
         return [branch([op | {"p": op["p"] * p}])]
     return [*(branch(made["ops"], made["weight"] * p) for made in branches), branch([], 1.0 - p)]
+
+
+def _added_as_policy(
+    chain: Chain, name: str, branches: Callable[[_Branches], list[dict[str, Any]]], **fields: Any
+) -> bool:
+    """Whether `branches`, all that happens by chance, are a policy, which `chain` then has."""
+    found = _Branches()
+    try:
+        made = branches(found)
+    except _NoBranches:
+        return False
+    chain.change_picture(policy(name, made, **fields, **found.maps), name)
+    return True
 
 
 def _random_apply(chain: Chain, t: Any, family: str) -> None:
@@ -113,14 +125,8 @@ def _random_apply(chain: Chain, t: Any, family: str) -> None:
         if "p" in op or op["op"] == "augment_policy" and op["count"] > 1:
             chain.change(op | {"p": op.get("p", 1.0) * p})
             return
-    found = _Branches()
-    try:
-        branches = _by_chance(found.of(ops), p)
-    except _NoBranches:
+    if ops and not _added_as_policy(chain, "RandomApply", lambda found: _by_chance(found.of(ops), p)):
         chain.change(_choice([p, 1.0 - p], [ops, []]))
-        return
-    if ops:
-        chain.change_picture(policy("RandomApply", branches, **found.maps), "RandomApply")
 
 
 def _random_choice(chain: Chain, t: Any, family: str) -> None:
@@ -128,40 +134,36 @@ def _random_choice(chain: Chain, t: Any, family: str) -> None:
     weights = [1.0] * len(parts) if t.p is None else [float(p) for p in t.p]
     if len(weights) != len(parts) or not parts or min(weights) < 0 or not 0 < sum(weights) < float("inf"):
         raise NotLowered(f"RandomChoice(p={t.p!r}) are no chances of its {len(parts)} transforms")
-    found, branches = _Branches(), []
-    try:
-        for part, weight in zip(parts, weights):
-            branches += [branch(made["ops"], made["weight"] * weight) for made in found.of(part)]
-    except _NoBranches:
+
+    def weighted(found: _Branches) -> list[dict[str, Any]]:
+        each = [(made, weight) for part, weight in zip(parts, weights) for made in found.of(part)]
+        return [branch(made["ops"], made["weight"] * weight) for made, weight in each]
+
+    if not _added_as_policy(chain, "RandomChoice", weighted):
         chain.change(_choice(weights, parts))
-        return
-    chain.change_picture(policy("RandomChoice", branches, **found.maps), "RandomChoice")
 
 
 def _random_order(chain: Chain, t: Any, family: str) -> None:
     """All branches are drawn, none twice, which is an order of them."""
     parts = chain.parts(t.transforms)
-    found, branches = _Branches(), []
-    try:
-        for part in parts:
-            made = found.of(part)
-            if len(made) != 1:
-                raise _NoBranches
-            branches += made
-    except _NoBranches:
-        if len(parts) > _MOST_IN_ANY_ORDER:
-            names = ", ".join(map(step_name, t.transforms))
-            raise NotLowered(
-                f"RandomOrder of [{names}] has no native form; the engine knows it around"
-                f" {_MOST_IN_ANY_ORDER} transforms, and around any number of operations of a policy,"
-                " ColorJitter without hue, Grayscale(3) and RandomRotation about the middle"
-            ) from None
-        orders = [list(itertools.chain(*order)) for order in itertools.permutations(parts)]
-        chain.change(_choice([1.0] * len(orders), orders))
+
+    def one_each(found: _Branches) -> list[dict[str, Any]]:
+        each = [found.of(part) for part in parts]
+        if any(len(made) != 1 for made in each):
+            raise _NoBranches
+        return [made[0] for made in each]
+
+    if not parts or _added_as_policy(chain, "RandomOrder", one_each, count=len(parts), replace=False):
         return
-    if branches:
-        made_of = policy("RandomOrder", branches, count=len(branches), replace=False, **found.maps)
-        chain.change_picture(made_of, "RandomOrder")
+    if len(parts) > _MOST_IN_ANY_ORDER:
+        names = ", ".join(map(step_name, t.transforms))
+        raise NotLowered(
+            f"RandomOrder of [{names}] has no native form; the engine knows it around"
+            f" {_MOST_IN_ANY_ORDER} transforms, and around any number of operations of a policy,"
+            " ColorJitter without hue, Grayscale(3) and RandomRotation about the middle"
+        )
+    orders = [list(itertools.chain(*order)) for order in itertools.permutations(parts)]
+    chain.change(_choice([1.0] * len(orders), orders))
 
 
 def _choice(weights: Sequence[float], lists: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:

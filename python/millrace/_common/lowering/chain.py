@@ -4,6 +4,7 @@ engine has them. What it does not know is refused.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -11,22 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of
+from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of, policy_class
 from .crops import STACKED, CropOf, OfEach
 from .grey import check_grey
-from .policy_classes import policy_class
 from .read_source import read
 from .read_values import Maybe, Op, Picture, Steps
 from .recognising import OURS, TIMM, V1, V2, NotLowered, held_directly, held_transforms, holder_name, loaded
 from .same_code import is_method_of_argument
 from .tensor_resize import rounds_as_torch
 
-FLOATS = {
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-    torch.float32: "float32",
-    torch.float64: "float64",
-}
+FLOATS = {getattr(torch, name): name for name in ("float16", "bfloat16", "float32", "float64")}
 MOST_NESTED = 32
 _OF_THREE_CHANNELS = ("RandomErasing", "GaussianNoise")
 # What may follow RandomErasing.
@@ -71,10 +66,6 @@ def pair(name: str, size: Any) -> tuple[int, int]:
     if len(values) not in (1, 2) or not all(isinstance(v, int) for v in values):
         raise NotLowered(f"{name}(size={size!r}) is not one or two ints")
     return values[0], values[-1]
-
-
-def interpolation(name: str, transform: Any) -> str:
-    return interpolation_name(name, transform.interpolation)
 
 
 def interpolation_name(name: str, mode: Any) -> str:
@@ -149,6 +140,14 @@ class Chain:
         self.erasing: list[dict[str, Any]] = []
         self.batch_sizes: Any = None  # BatchSizes; None: such sizes are refused
         self.stacked_at: int | None = None  # how many ops of `picture` stand before torch.stack
+
+    def copied(self) -> Chain:
+        """What is added to it leaves this one as it is."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, set)):
+                setattr(twin, name, value.copy())
+        return twin
 
     def finish(self) -> list[dict[str, Any]]:
         if self.dtype is None:
@@ -285,11 +284,8 @@ class Chain:
         """
         found, made_rgb = [], self.makes_rgb
         for transform in transforms:
-            inner = Chain(self.rules, self.timm_rules)
-            inner.dtype, inner.depth, inner.families = self.dtype, self.depth + 1, self.families
-            inner.row_type, inner.normalize = self.row_type, list(self.normalize)
-            inner.noise, inner.multiply = list(self.noise), self.multiply
-            inner.grey_from, inner.batch_sizes = self.grey_from, self.batch_sizes
+            inner = self.copied()
+            inner.picture, inner.makes_rgb, inner.depth = [], False, self.depth + 1
             if inner.depth > MOST_NESTED:
                 raise NotLowered(f"transforms are nested {MOST_NESTED} deep")
             inner.add(transform)
@@ -299,7 +295,7 @@ class Chain:
                 )
             if inner.makes_rgb is not False and not made_rgb:
                 self.makes_rgb = None
-            self.row_type = inner.row_type
+            self.row_type, self.families = inner.row_type, inner.families
             found.append(inner.picture)
         return found
 
@@ -321,7 +317,6 @@ class Chain:
         self.names[before:] = [f"{holder_name(holder)}({inner})"]
 
     # -- what each kind of transform may follow
-    # ----------------------------------------------------------------------------------
 
     def change(self, op: dict[str, Any]) -> None:
         self.picture.append(op)

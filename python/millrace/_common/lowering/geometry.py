@@ -7,16 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .chain import Chain, Rule, fill, interpolation, map_interpolation, padding, pair, picture_fill
+from .chain import Chain, Rule, fill, interpolation_name, map_interpolation, padding, pair, picture_fill
 from .recognising import V1, NotLowered
 
 
 def _frame(chain: Chain, name: str, kind: str, t: Any, **arguments: Any) -> None:
     """`t`: has fill and padding_mode."""
-    if chain.dtype is None:
-        colour = picture_fill(name, t.fill)
-    else:
-        colour = fill(name, t.fill)
+    colour = picture_fill(name, t.fill) if chain.dtype is None else fill(name, t.fill)
     mode = getattr(t, "padding_mode", "constant")
     op = {"op": "frame", "kind": kind, "fill": colour, "padding_mode": getattr(mode, "value", mode)}
     chain.crop(name, op | arguments)
@@ -50,7 +47,7 @@ def framed(name: str, kind: str) -> Rule:
 
 
 def _drawn_resize(chain: Chain, t: Any, family: str, name: str, **arguments: Any) -> None:
-    mode = interpolation(name, t)
+    mode = interpolation_name(name, t.interpolation)
     op = {"op": "drawn_resize", "interpolation": mode, "interpolations": [mode]}
     chain.resample(name, t, family, op | arguments)
 

@@ -74,7 +74,8 @@ def _array(array: np.ndarray) -> RowSet:
         raise NotLowered(
             "torch takes no rows of arrays that are reversed, or parts of records; use array.copy()"
         )
-    if not _stacks_row_major(torch.empty_strided((2, *array.shape[1:]), _in_elements(array), device="meta")):
+    strides = (0, *(stride // array.itemsize for stride in array.strides[1:]))
+    if not _stacks_row_major(torch.empty_strided((2, *array.shape[1:]), strides, device="meta")):
         raise NotLowered(
             "an array's rows have four or more axes with the channels last, which torch's batches keep or"
             " not, depending on num_workers; use array.copy(order='C')"
@@ -98,10 +99,6 @@ def _stacks_row_major(tensor: torch.Tensor) -> bool:
     row = torch.empty_strided(tensor.shape[1:], tensor.stride()[1:], dtype=tensor.dtype, device="meta")
     batch = torch.stack([row, row])
     return batch.stride() == torch.empty(batch.shape, device="meta").stride()
-
-
-def _in_elements(array: np.ndarray) -> tuple[int, ...]:
-    return (0, *(stride // array.itemsize for stride in array.strides[1:]))
 
 
 def stacked(name: str, parts: Sequence[RowSet], kind: type, keys: tuple[Any, ...] = ()) -> RowSet:

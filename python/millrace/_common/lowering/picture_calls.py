@@ -8,18 +8,17 @@ import random
 import sys
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..shipped import is_shipped, replaced_in
 from .crops import stacked
-from .read_values import Coin, Drawn, NotRead, Op, Picture, Symbol, require
+from .read_values import Coin, Drawn, Op, Picture, Symbol, require
 from .recognising import loaded
 
 _MOST_RADIUS = 10_000.0  # pixels, as the engine has it
-_MILLRACE = str(Path(__file__).parents[2])
 
 
 class _Blur(Symbol):
@@ -32,12 +31,10 @@ class _Blur(Symbol):
 def coin_of(left: Any, operator: ast.cmpop, right: Any) -> Coin:
     """A number drawn from [0, 1), compared with one that is known."""
     below = isinstance(operator, (ast.Lt, ast.LtE))
-    if not below and not isinstance(operator, (ast.Gt, ast.GtE)):
-        raise NotRead
+    require(below or isinstance(operator, (ast.Gt, ast.GtE)))
     if isinstance(right, Drawn):
         left, right, below = right, left, not below
-    if not isinstance(left, Drawn) or (left.low, left.high) != (0.0, 1.0) or not is_number(right):
-        raise NotRead
+    require(isinstance(left, Drawn) and (left.low, left.high) == (0.0, 1.0) and is_number(right))
     left.take()
     share = min(1.0, max(0.0, right))
     return Coin(share if below else 1 - share)
@@ -60,7 +57,8 @@ def is_number(value: Any) -> bool:
 # ---------------------------------------------------------------- draws
 
 
-def _between(low: Any, high: Any) -> Drawn:
+def _between(low: Any = 0.0, high: Any = 1.0) -> Drawn:
+    """With the arguments of numpy's uniform()."""
     require(is_number(low) and is_number(high) and low <= high)
     return Drawn(float(low), float(high))
 
@@ -71,10 +69,6 @@ def _random() -> Drawn:
 
 def _uniform(a: Any, b: Any) -> Drawn:
     return _between(a, b)
-
-
-def _numpy_uniform(low: Any = 0.0, high: Any = 1.0) -> Drawn:
-    return _between(low, high)
 
 
 def _of_shape(*shape: Any) -> Drawn:
@@ -93,7 +87,7 @@ _NUMPYS = {
     "rand": _of_shape,
     "random": _of_shape,
     "random_sample": _of_shape,
-    "uniform": _numpy_uniform,
+    "uniform": _between,
 }
 
 
@@ -103,7 +97,7 @@ def _are_pythons() -> bool:
     return (
         type(generator) is random.Random
         and "random" not in vars(generator)
-        and _is_of_file(random.Random.uniform, "uniform", random.__file__)
+        and is_shipped(random.Random.uniform, "random", "Random.uniform")
         and all(getattr(f, "__self__", None) is generator for f in (random.random, random.uniform))
         and isinstance(random.random, types.BuiltinMethodType)
         and getattr(random.uniform, "__func__", None) is random.Random.uniform
@@ -163,8 +157,7 @@ def _picture(value: Any) -> Picture:
 
 
 def _filter(picture: Picture, filter: Any) -> Picture:
-    if not isinstance(filter, _Blur) or not _is_pillows_method("filter"):
-        raise NotRead
+    require(isinstance(filter, _Blur) and _is_pillows_method("filter"))
     radius = filter.radius
     if isinstance(radius, Drawn):
         radius.take()
@@ -199,28 +192,18 @@ def known_call(function: Any) -> Callable[..., Any] | None:
         return stacked if function.__name__ == "stack" else None
     for module, name, known in _PILLOWS:
         if function is not None and function is loaded(module, name):
-            return known if _is_pillows(function, name, sys.modules[module].__file__) else None
+            return known if _is_pillows(function, module, name) else None
     return None
 
 
-def _is_pillows(value: Any, name: str, file: str | None) -> bool:
+def _is_pillows(value: Any, module: str, name: str) -> bool:
     if not isinstance(value, type):
-        return _is_of_file(value, name, file)
-    return all(_is_of_file(vars(value).get(method), method, file) for method in ("__init__", "filter"))
+        return is_shipped(value, module, name)
+    methods = ("__init__", "filter")
+    return all(is_shipped(vars(value).get(method), module, f"{name}.{method}") for method in methods)
 
 
 def _is_pillows_method(name: str) -> bool:
     """Of pictures: Pillow's own, or what millrace puts around that."""
-    image = sys.modules.get("PIL.Image")
-    method = vars(image.Image).get(name) if image is not None else None
-    if type(method).__module__.startswith("millrace."):
-        return True
-    file = getattr(getattr(method, "__code__", None), "co_filename", "")
-    return file.startswith(_MILLRACE) or _is_of_file(method, name, getattr(image, "__file__", None))
-
-
-def _is_of_file(function: Any, name: str, file: str | None) -> bool:
-    """Whether a function's code comes from there."""
-    if not isinstance(function, types.FunctionType):
-        return False
-    return (function.__code__.co_filename, function.__code__.co_name) == (file, name)
+    image = loaded("PIL.Image", "Image")
+    return image is not None and replaced_in(image, name) is None

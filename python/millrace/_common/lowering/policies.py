@@ -47,8 +47,15 @@ Magnitudes = tuple["list[float] | None", bool]  # None: the operation has none; 
 
 def operation(kind: str, values: Sequence[float] = (0.0,), **fields: Any) -> dict[str, Any]:
     """One operation of a branch; `fields`: those that are not as here."""
-    op: dict[str, Any] = {"kind": kind, "p": 1.0, "signed": False, "whole": False}
-    op |= {"share": 0.0, "bins": 0, "base": 0.0}
+    op: dict[str, Any] = {
+        "kind": kind,
+        "p": 1.0,
+        "signed": False,
+        "whole": False,
+        "share": 0.0,
+        "bins": 0,
+        "base": 0.0,
+    }
     if "level" not in fields:
         op["values"] = [float(v) for v in values]
     if kind == "posterize":
@@ -62,9 +69,31 @@ def branch(ops: list[dict[str, Any]], weight: float = 1.0) -> dict[str, Any]:
 
 def policy(name: str, branches: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
     """The op; `fields`: those that are not as here."""
-    op: dict[str, Any] = {"op": "augment_policy", "name": name, "count": 1, "replace": True}
-    op |= {"branches": branches, "interpolations": ["nearest"], "fill": (0, 0, 0), "geometry": "torchvision"}
-    return op | fields
+    return {
+        "op": "augment_policy",
+        "name": name,
+        "count": 1,
+        "replace": True,
+        "branches": branches,
+        "interpolations": ["nearest"],
+        "fill": (0, 0, 0),
+        "geometry": "torchvision",
+        **fields,
+    }
+
+
+def drawn_between(low: float, high: float, **bounds: float) -> dict[str, Any]:
+    """An operation's "level": a value drawn evenly; `bounds`: "least" and "most_value" that it may have."""
+    return {
+        "mean": 1.0,
+        "std": 0.0,
+        "uniform": True,
+        "most": 1.0,
+        "offset": low,
+        "scale": high - low,
+        "truncated": False,
+        **bounds,
+    }
 
 
 def _rand_augment(chain: Chain, t: Any, family: str) -> None:
@@ -254,13 +283,10 @@ def _single(kind: str, value: Callable[[Any], float] = lambda t: 0.0) -> Callabl
     return lower
 
 
-_TABLES: dict[str, Callable[[Chain, Any, str], None]] = {
+POLICIES: dict[str, Callable[[Chain, Any, str], None]] = {
     "RandAugment": _rand_augment,
     "TrivialAugmentWide": _trivial_augment,
     "AutoAugment": _auto_augment,
-}
-POLICIES: dict[str, Callable[[Chain, Any, str], None]] = {
-    **_TABLES,
     "RandomInvert": _single("invert"),
     "RandomPosterize": _single("posterize", lambda t: kept_bits("RandomPosterize", t.bits)),
     "RandomSolarize": _single("solarize", lambda t: t.threshold),

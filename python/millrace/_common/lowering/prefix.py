@@ -7,7 +7,6 @@ library's own conversion would have made, in the same memory layout.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,17 +50,9 @@ class Prefix:
         if len(self.rest) < 2:
             return self.rest[0] if self.rest else None
         compose = loaded("torchvision.transforms.transforms", "Compose")
-        return _InTurn(self.rest) if compose is None else compose(list(self.rest))
-
-
-class _InTurn:
-    def __init__(self, steps: Sequence[Any]) -> None:
-        self.steps = steps
-
-    def __call__(self, picture: Any) -> Any:
-        for step in self.steps:
-            picture = step(picture)
-        return picture
+        if compose is None:
+            from ...transforms.base import Compose as compose  # not at the top: it brings Pillow
+        return compose(list(self.rest))
 
 
 def prefix_of(transform: Any) -> Prefix:
@@ -71,7 +62,7 @@ def prefix_of(transform: Any) -> Prefix:
     known = chain  # the last one whose result is certain
     count = 0
     for number, step in enumerate(steps):
-        trial = _copied(chain)
+        trial = chain.copied()
         try:
             trial.add(step)
         except NotLowered as reason:
@@ -111,15 +102,6 @@ def _prefix(chain: Chain, rest: tuple[Any, ...], refusal: str) -> Prefix:
         ops, row_type = chain.finish(), chain.row_type
     made = Lowered([ops], chain.names, row_type, chain.begins_with_rgb, chain.makes_rgb)
     return Prefix(made, makes_picture, chain.conversion != "ToTensor", rest, refusal)
-
-
-def _copied(chain: Chain) -> Chain:
-    """What is added to it leaves `chain` as it is."""
-    twin = copy.copy(chain)
-    for name, value in vars(chain).items():
-        if isinstance(value, (list, set)):
-            setattr(twin, name, value.copy())
-    return twin
 
 
 def _flattened(transform: Any, depth: int) -> list[Any]:

@@ -150,25 +150,17 @@ class Reader:
 
     def _do(self, statement: ast.stmt, names: dict[str, Any]) -> None:
         if isinstance(statement, ast.Expr):
-            if isinstance(statement.value, ast.Constant):
-                return
-            return self._grow(statement.value, names)
-        if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-            return extend(
-                names.get(getattr(statement.target, "id", "")), items(self.value(statement.value, names))
-            )
-        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            targets: list[Any] = [statement.target]
+            if not isinstance(statement.value, ast.Constant):
+                self._grow(statement.value, names)
+        elif isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+            holder = names.get(getattr(statement.target, "id", ""))
+            extend(holder, items(self.value(statement.value, names)))
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             value = self.value(statement.value, names)
-        elif isinstance(statement, ast.Assign):
-            targets, value = statement.targets, self.value(statement.value, names)
-        elif isinstance(statement, ast.Pass):
-            return None
+            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                self._bind(target, value, names)
         else:
-            raise NotRead
-        for target in targets:
-            self._bind(target, value, names)
-        return None
+            require(isinstance(statement, ast.Pass))
 
     def _bind(self, target: ast.expr, value: Any, names: dict[str, Any]) -> None:
         if isinstance(target, ast.Name):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .chain import Chain, Rule, map_interpolation, picture_fill
-from .policies import MAPS, branch, operation, policy
+from .policies import MAPS, branch, drawn_between, operation, policy
 from .recognising import TIMM, NotLowered, loaded
 
 _MODULE = f"{TIMM}.auto_augment"
@@ -66,13 +66,17 @@ class _Argument:
 
     def drawn(self, mean: float, std: float, most: float) -> dict[str, Any]:
         """At levels drawn around `mean`, as the engine's "level"."""
-        level: dict[str, Any] = {
+        return {
             "mean": mean,
             "std": 0.0 if math.isinf(std) else std,
             "uniform": math.isinf(std),
+            "most": most,
+            "offset": self.offset,
+            "scale": self.scale / _LEVELS,
+            "truncated": self.truncated,
+            "least": self.least,
+            "most_value": self.most,
         }
-        level |= {"most": most, "offset": self.offset, "scale": self.scale / _LEVELS}
-        return level | {"truncated": self.truncated, "least": self.least, "most_value": self.most}
 
 
 # By timm's names of its functions of levels, where these depend on the level alone.
@@ -138,7 +142,8 @@ def _operation(t: Any) -> dict[str, Any]:
     if function == "gaussian_blur_rand":
         if std > 0:
             raise NotLowered(f"AugmentOp({t.name}) draws the bounds between which it draws; leave mstd out")
-        return operation(kind, level=_radius(fixed[0]), **fields)
+        level = drawn_between(0.1, 2.0 * fixed[0], least=-_ANY, most_value=_ANY)  # pixels
+        return operation(kind, level=level, **fields)
     if function == "desaturate":
         fixed, argument = [min(1.0, max(0.0, 1.0 - v)) for v in fixed], _mirrored(argument)
     if std > 0:
@@ -150,19 +155,6 @@ def _mirrored(argument: _Argument) -> _Argument:
     """1 - argument, between 0 and 1."""
     least, most = max(0.0, 1.0 - argument.most), min(1.0, 1.0 - argument.least)
     return replace(argument, scale=-argument.scale, offset=1.0 - argument.offset, least=least, most=most)
-
-
-def _radius(factor: float) -> dict[str, Any]:
-    """Uniform from 0.1 to 2 * factor, in pixels."""
-    level = {
-        "mean": 1.0,
-        "std": 0.0,
-        "uniform": True,
-        "most": 1.0,
-        "offset": 0.1,
-        "scale": 2.0 * factor - 0.1,
-    }
-    return level | {"truncated": False, "least": -_ANY, "most_value": _ANY}
 
 
 def _policy(
@@ -222,10 +214,15 @@ def _augmix(chain: Chain, t: Any, family: str) -> None:
         )
     if not 0 < float(t.alpha) < _ANY:
         raise NotLowered(f"AugMixAugment(alpha={t.alpha!r}) is no parameter of a distribution")
-    op: dict[str, Any] = {"op": "augmix", "width": width, "depth": depth if depth > 0 else -1}
-    op |= {"alpha": float(t.alpha), "blended": bool(t.blended)}
-    mixed = _policy("AugMixAugment", groups, [1.0] * len(groups))
-    chain.change_picture(op | {"policy": mixed}, "AugMixAugment")
+    op = {
+        "op": "augmix",
+        "width": width,
+        "depth": depth if depth > 0 else -1,
+        "alpha": float(t.alpha),
+        "blended": bool(t.blended),
+        "policy": _policy("AugMixAugment", groups, [1.0] * len(groups)),
+    }
+    chain.change_picture(op, "AugMixAugment")
 
 
 TIMM_POLICIES: dict[str, Rule] = {

@@ -20,7 +20,7 @@ from ...transforms.batch_size import RandomBatchSize
 from .as_shipped import makes_crops
 from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
 from .branches import HOLDERS_BY_CHANCE
-from .chain import FLOATS, Chain, Rule, fill, floats, interpolation, is_fixed, padding, pair
+from .chain import FLOATS, Chain, Rule, fill, floats, interpolation_name, is_fixed, padding, pair
 from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture
@@ -143,6 +143,9 @@ def _type_of(chain: list[dict[str, Any]]) -> str:
     return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
 
 
+_PROPERTIES = ("brightness", "contrast", "saturation", "hue")
+
+
 def _sides(chain: Chain, name: str, size: Any, one_is_shorter: bool = False) -> dict[str, Any]:
     """ "height" and "width" of an op. `one_is_shorter`: of one number, the width is 0 then."""
     if isinstance(size, RandomBatchSize):
@@ -154,8 +157,13 @@ def _sides(chain: Chain, name: str, size: Any, one_is_shorter: bool = False) -> 
 
 def _random_resized_crop(chain: Chain, t: Any, family: str) -> None:
     name = "RandomResizedCrop"
-    op = {"op": "random_resized_crop", **_sides(chain, name, t.size), "interpolation": interpolation(name, t)}
-    op |= {"scale": tuple(map(float, t.scale)), "ratio": tuple(map(float, t.ratio))}
+    op = {
+        "op": "random_resized_crop",
+        **_sides(chain, name, t.size),
+        "interpolation": interpolation_name(name, t.interpolation),
+        "scale": tuple(map(float, t.scale)),
+        "ratio": tuple(map(float, t.ratio)),
+    }
     chain.resample(name, t, family, op)
 
 
@@ -164,7 +172,7 @@ def _resize(chain: Chain, t: Any, family: str) -> None:
         "op": "resize",
         **_sides(chain, "Resize", t.size or (0, 0), one_is_shorter=True),  # None: max_size is the longer side
         "max_size": t.max_size or 0,
-        "interpolation": interpolation("Resize", t),
+        "interpolation": interpolation_name("Resize", t.interpolation),
     }
     chain.resample("Resize", t, family, op)
 
@@ -193,14 +201,8 @@ def _flip(op: str) -> Callable[[Chain, Any, str], None]:
 
 
 def _color_jitter(chain: Chain, t: Any, family: str) -> None:
-    op = {
-        "op": "color_jitter",
-        "brightness": t.brightness,
-        "contrast": t.contrast,
-        "saturation": t.saturation,
-        "hue": t.hue,
-    }
-    chain.change_picture({**op, "p": 1.0}, "ColorJitter")
+    ranges = {name: getattr(t, name) for name in _PROPERTIES}
+    chain.change_picture({"op": "color_jitter", **ranges, "p": 1.0}, "ColorJitter")
 
 
 def _random_grayscale(chain: Chain, t: Any, family: str) -> None:
@@ -217,7 +219,7 @@ def _grayscale(chain: Chain, t: Any, family: str) -> None:
 
 def _random_photometric_distort(chain: Chain, t: Any, family: str) -> None:
     op: dict[str, Any] = {"op": "photometric_distort", "p": float(t.p)}
-    for name in ("brightness", "contrast", "saturation", "hue"):
+    for name in _PROPERTIES:
         low, high = getattr(t, name)
         op[name] = float(low), float(high)
     chain.change_picture(op, "RandomPhotometricDistort")
