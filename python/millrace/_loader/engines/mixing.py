@@ -233,7 +233,7 @@ def _clone(pictures: Any) -> _Pictures:
 
 def _slice(pictures: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """A view: its writes go to the whole."""
-    if dim not in (2, 3) or step != 1 or (pictures.part_of is None and not _is_plain(pictures)):
+    if dim not in (2, 3) or step != 1:
         raise NotTraced("a part of the batch")
     rows, size = _plain(pictures), pictures.shape[dim]
     begin, stop, _ = slice(start, end).indices(size)
@@ -246,10 +246,6 @@ def _slice(pictures: Any, dim: int = 0, start: Any = None, end: Any = None, step
     shape = (*pictures.shape[:2], bottom - top, right - left)
     whole = pictures if pictures.part_of is None else pictures.part_of
     return _Pictures(shape, _Rows(rows.order, box=(left, top, right, bottom)), whole)
-
-
-def _is_plain(pictures: _Pictures) -> bool:
-    return isinstance(pictures.is_what, _Rows) and pictures.is_what.factor == 1
 
 
 def _copy_(target: Any, source: Any, *_: Any) -> Any:

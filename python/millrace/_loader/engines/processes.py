@@ -37,7 +37,6 @@ from .worker_end import (
     MOST_OUTSTANDING,
     SlotReader,
     Wake,
-    WantOfMemory,
     WorkerEnd,
     end_workers,
     forget_deaths,
@@ -45,6 +44,7 @@ from .worker_end import (
     preload,
     start,
     state_of_worker,
+    want_of_memory,
 )
 from .workers import WorkerEngine
 
@@ -70,7 +70,7 @@ class ProcessEngine(WorkerEngine):
         turns = self.ring.take() if self._tunes_threads else -1
         self._turns = _core.TurnGate.on(self.ring, turns) if self._tunes_threads else None
         self.counters["slots"] = self._working_set
-        self._want_of_memory = WantOfMemory()
+        self._kills_before = _core.memory_kills()[0]
         self._slots = SlotReader(self.ring, self._working_set, setup, self.counters)
         self.pins = True
         # Also called when the interpreter ends, before multiprocessing waits for its children; in this
@@ -295,7 +295,7 @@ class ProcessEngine(WorkerEngine):
             self._clocks.end(i)
             self._lost(i)
             self.ends[i].stop()
-        why = self._want_of_memory.sentence([self.workers[i] for i in failed])
+        why = want_of_memory(self._kills_before, [self.workers[i] for i in failed])
         raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly{why}") from cause
 
     def _read(self, end: WorkerEnd) -> int:

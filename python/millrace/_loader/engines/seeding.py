@@ -28,27 +28,18 @@ def generators_seeded(place: tuple[int, ...], torch_alone: bool) -> Iterator[Non
     they were afterwards.
     """
     digest = hashlib.blake2b(repr(place).encode(), digest_size=16).digest()
+    seed = int.from_bytes(digest[:8], "little") >> 1
     torchs = torch.get_rng_state()
-    # torch.manual_seed would reach for the devices' as well
-    torch.default_generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    others = None if torch_alone else (random.getstate(), np.random.get_state(legacy=False))
     try:
-        if torch_alone:
-            yield
-        else:
-            with _others_seeded(digest):
-                yield
-    finally:
-        torch.set_rng_state(torchs)
-
-
-@contextlib.contextmanager
-def _others_seeded(digest: bytes) -> Iterator[None]:
-    pythons, numpys = random.getstate(), np.random.get_state(legacy=False)
-    random.seed(int.from_bytes(digest[:8], "little") >> 1)
-    if numpys["bit_generator"] == "MT19937":
-        np.random.seed(np.frombuffer(digest, np.uint32))
-    try:
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach for the devices' as well
+        if others is not None:
+            random.seed(seed)
+            if others[1]["bit_generator"] == "MT19937":
+                np.random.seed(np.frombuffer(digest, np.uint32))
         yield
     finally:
-        random.setstate(pythons)
-        np.random.set_state(numpys)
+        torch.set_rng_state(torchs)
+        if others is not None:
+            random.setstate(others[0])
+            np.random.set_state(others[1])

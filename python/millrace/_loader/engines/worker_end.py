@@ -160,22 +160,18 @@ class Wake:
         self.close()
 
 
-class WantOfMemory:
-    """Whether the system has killed for want of memory since this was made."""
-
-    def __init__(self) -> None:
-        self._before = _core.memory_kills()[0]
-
-    def sentence(self, dead: list[Any]) -> str:
-        """What to add to the report of dead workers; empty when it was something else."""
-        count, limit = _core.memory_kills()
-        if count <= self._before or all(process.exitcode != -signal.SIGKILL for process in dead):
-            return ""
-        return (
-            f". The system killed it for want of memory: {limit}. Use fewer workers, a smaller batch_size or"
-            " prefetch_factor, or raise the limit; millrace.frozen() keeps lists of the dataset from being"
-            " copied by every worker"
-        )
+def want_of_memory(kills_before: int, dead: list[Any]) -> str:
+    """What to add to the report of dead workers: whether the system has killed for want of memory, more often
+    than before they began; empty when it was something else.
+    """
+    count, limit = _core.memory_kills()
+    if count <= kills_before or all(process.exitcode != -signal.SIGKILL for process in dead):
+        return ""
+    return (
+        f". The system killed it for want of memory: {limit}. Use fewer workers, a smaller batch_size or"
+        " prefetch_factor, or raise the limit; millrace.frozen() keeps lists of the dataset from being"
+        " copied by every worker"
+    )
 
 
 def forget_deaths(key: int) -> None:

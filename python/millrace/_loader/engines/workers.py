@@ -14,6 +14,7 @@ is tested by itself, against torch.
 
 from __future__ import annotations
 
+import abc
 import time
 from collections import deque
 from collections.abc import Collection
@@ -109,7 +110,7 @@ class Answer(NamedTuple):
     draws: Any = None  # of its generators before it, as history/draws.py has them
 
 
-class WorkerEngine(Counting):
+class WorkerEngine(Counting, abc.ABC):
     """Derived classes say how tasks go out and answers come back, at the end of the class."""
 
     lists_ahead = 0
@@ -304,25 +305,25 @@ class WorkerEngine(Counting):
             self._turns.open()  # its task will never end
         self._schedule.active[worker] = False
 
+    @abc.abstractmethod
     def _send(self, worker: int, task: int, place: Place, index: Any, turn: int) -> None:
         """Gives a worker a task; `place`: of its batch; `turn`: which one it waits for, or -1."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _receive(self, deadline: float | None, timeout: float) -> Any:
         """Waits for what workers say. RuntimeError after the deadline, and when one has died."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _resume(self, shared_seed: int | None) -> None:
         """Tells all workers that a new epoch begins, and waits until they are there."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _dismiss(self, worker: int) -> None:
         """Its part of a stream has ended, and it is not needed any more."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _on_their_way(self) -> int:
         """Batches that workers have made and that were not received."""
-        raise NotImplementedError
 
     def _queue(self, arrived: int) -> dict[str, Any]:
         """Of snapshot()."""

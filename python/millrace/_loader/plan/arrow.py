@@ -162,7 +162,7 @@ class _Stored:
             if (
                 hasattr(values, "offsets")
                 and (level == 0 or not self.array_nd)
-                and self._differ(values, self.shape[level])
+                and (np.diff(values.offsets.to_numpy()) != self.shape[level]).any()
             ):
                 remedy = (
                     "pad them to one length, as tokenizers do with padding='max_length', or give a collate_fn"
@@ -173,10 +173,6 @@ class _Stored:
         if len(values) != rows * math.prod(self.shape):
             raise self.refusal(f"has rows of other shapes than {self.shape}", "filter() them out")
         return values.to_numpy(zero_copy_only=self.dtype != "bool").reshape(rows, *self.shape)
-
-    @staticmethod
-    def _differ(lists: Any, size: int) -> bool:
-        return bool((np.diff(lists.offsets.to_numpy()) != size).any())
 
     def column(self, value: Any, index_map: np.ndarray | None) -> Column:
         """`value`: this field of one sample."""

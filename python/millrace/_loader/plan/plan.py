@@ -214,7 +214,7 @@ def _partial_plan(loader: Any, stages: _Stages, recogniser: Callable[[], KnownPa
     except Exception:  # NotLowered, or what _Stages.ask() calls not understood
         return Plan(lines, None)
     known = [
-        Stage("dataset", True, f"{part.counted()}, read and decoded where samples are made"),
+        Stage("dataset", True, f"{part.counted}, read and decoded where samples are made"),
         Stage("transform", True, ", ".join(part.names)),
     ]
     told = {"dataset", "transform"} - set(refusing)

@@ -26,9 +26,7 @@ class KnownPart:
     pipeline: _core.ImagePipeline
     names: list[str]
     files: Files
-
-    def counted(self) -> str:
-        return counted(self.source, self.files)
+    counted: str
 
     def spec(self, engine: Any) -> PrefixSpec:
         """`engine`: the spec of what runs the rest."""
@@ -48,7 +46,7 @@ def known_part(source: Source) -> KnownPart:
     files = source.make_files()
     if files.paths is None and not isinstance(files.files, _core.PixelFiles):
         raise NotLowered("shards are read by their dataset, in each worker")
-    return KnownPart(source, prefix, pipelines[0], names, files)
+    return KnownPart(source, prefix, pipelines[0], names, files, counted(source, files))
 
 
 def prefixed(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:

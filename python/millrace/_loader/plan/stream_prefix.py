@@ -26,18 +26,12 @@ class KnownStream:
     engine. `decoding`: the handler of decode().
     """
 
-    dataset: Any
     stages: tuple[Stage, ...]
     decoding: Handler | None
     prefix: Prefix
     pipeline: _core.ImagePipeline
-
-    def counted(self) -> str:
-        return named(self.dataset)
-
-    @property
-    def names(self) -> list[str]:
-        return self.prefix.lowered.names
+    names: list[str]
+    counted: str
 
     def spec(self, engine: Any) -> PrefixSpec:
         """`engine`: the spec of what runs the rest."""
@@ -56,8 +50,9 @@ def known_stream(dataset: Any) -> KnownStream:
     else:
         raise NotLowered("pictures go through no function")
     prefix = prefix_of(recogniser.transform)
-    pipeline = prefix.lowered.pipelines(prefix.lowered.chains)[0]
-    return KnownStream(dataset, (*recogniser.stages, *following), recogniser.handler, prefix, pipeline)
+    lowered, stages = prefix.lowered, (*recogniser.stages, *following)
+    pipeline = lowered.pipelines(lowered.chains)[0]
+    return KnownStream(stages, recogniser.handler, prefix, pipeline, lowered.names, named(dataset))
 
 
 def prefixed_stream(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:

@@ -7,10 +7,11 @@ PythonMaker    any other map-style dataset (python_maker.py): in processes of th
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import pickle
 import threading
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,31 +36,41 @@ class Work(NamedTuple):
     occurrences: np.ndarray | None
 
 
-class Maker(Protocol):
+class Maker(abc.ABC):
+    """By default without an engine, and its batches are compared as a whole."""
+
     lanes: int
     """How many threads may be in make() at the same time."""
-    rows_to_check: int | None
+    rows_to_check: int | None = None
     """How many rows of a batch to make twice, where its rows do not depend on one another."""
 
+    @abc.abstractmethod
     def make(self, work: Work) -> Any:
         """The batch, as the engine's core has it; raises its error."""
 
     def first(self, made: Any, count: int) -> Any:
         """That of a batch which has its first rows alone. Only with rows_to_check."""
+        raise NotImplementedError
 
+    @abc.abstractmethod
     def name(self, work: Work, row: int) -> str:
         """The sample in this row."""
 
+    @abc.abstractmethod
     def facts(self) -> dict[str, Any]:
         """What must be equal where two machines are to make the same batches."""
 
     def stats(self) -> dict[str, Any]:
         """As DataLoader.stats() has it."""
+        return empty_counters()
 
-    def clocks(self) -> list[Any]: ...
+    def clocks(self) -> list[Any]:
+        return []
 
-    def snapshot(self) -> dict[str, Any]: ...
+    def snapshot(self) -> dict[str, Any]:
+        return {"threads": []}
 
+    @abc.abstractmethod
     def close(self) -> None: ...
 
 
@@ -87,34 +98,16 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-class PlainMaker:
-    """What makers are that have no engine, and whose batches are compared as a whole."""
-
-    rows_to_check: int | None = None
-
-    def first(self, made: Any, count: int) -> Any:
-        raise NotImplementedError  # only with rows_to_check
-
-    def stats(self) -> dict[str, Any]:
-        return empty_counters()
-
-    def clocks(self) -> list[Any]:
-        return []
-
-    def snapshot(self) -> dict[str, Any]:
-        return {"threads": []}
-
-
-class PictureMaker:
+class PictureMaker(Maker):
     """The threads of its engine share the rows of a batch."""
 
     lanes = 1
-    rows_to_check: int | None = 4
+    rows_to_check = 4
 
     def __init__(self, spec: ImageSpec, threads: int, batch_size: int | None, memory: str) -> None:
         self._files = spec.files
-        self.core = spec.core(threads, batch_size, "raise", False, memory)
-        self.stats, self.clocks, self.snapshot = self.core.stats, self.core.clocks, self.core.snapshot
+        core = self.core = spec.core(threads, batch_size, "raise", False, memory)
+        self.stats, self.clocks, self.snapshot = core.stats, core.clocks, core.snapshot  # type: ignore[method-assign]
 
     def make(self, work: Work) -> tuple[Any, torch.Tensor]:
         """(pictures, or a list of them by view; labels).
@@ -153,7 +146,7 @@ class PictureMaker:
         self.core.close()
 
 
-class BatchesMaker(PlainMaker):
+class BatchesMaker(Maker):
     """Any number of threads makes batches at a time, up to `lanes`, over one cache of what was read."""
 
     def __init__(self, spec: BatchSpec, threads: int, memory: str) -> None:

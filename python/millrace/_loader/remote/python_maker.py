@@ -17,10 +17,10 @@ from ..._pictures.asking import everywhere
 from ..._pictures.counts import PictureCounts
 from ..engines.fetchers import Sink, make_fetcher
 from ..engines.seeding import seed_all
-from .maker import PlainMaker, Work, common_facts, name_of
+from .maker import Maker, Work, common_facts, name_of
 
 
-class OfPython(PlainMaker):
+class OfPython(Maker):
     """Where a Python dataset's batches come from. They are compared as a whole: what a collate_fn does may
     depend on all of their samples.
     """
