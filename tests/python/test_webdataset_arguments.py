@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from millrace.datasets import WebDataset
+from python_code import run_code
 from shard_data import write_tar
 
 wds = pytest.importorskip("webdataset")
@@ -90,7 +88,4 @@ def test_nothing_but_ours_is_imported(tmp_path):
         "import sys; sys.modules['webdataset'] = sys.modules['braceexpand'] = None\n"
         f"from millrace.datasets import WebDataset; print(list(WebDataset({url!r}).decode().to_tuple('cls')))"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[(1,)]\n"
-    )
+    assert run_code(code).stdout == "[(1,)]\n"
