@@ -27,9 +27,7 @@ def script(path):
 
 
 def make_splits(folder, training):
-    """Folders train, of twice `training` photos, and val, of 12, in six classes: accuracies are of the best
-    five.
-    """
+    """Folders train, of twice `training` photos, and val, of 12: six classes."""
     for split, count in (("train", training), ("val", 6)):
         for half in "xy":
             make_folder(folder / half, count)

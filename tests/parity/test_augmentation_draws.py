@@ -1,39 +1,19 @@
 """The distributions of what colour, affine, blur and erasing transforms draw, against torchvision's own."""
 
-import math
-
 import numpy as np
+import policy_draws
 import pytest
 import torch
-from loader_data import torchvision_or_skip
-from millrace import _core
 from millrace import transforms as t
-from transform_cases import lower_transform
-
-
-@pytest.fixture(scope="module")
-def F():
-    torchvision_or_skip()
-    import torchvision.transforms.v2.functional
-
-    return torchvision.transforms.v2.functional
-
-
-def pipeline_of(*transforms):
-    return _core.ImagePipeline(lower_transform(t.Compose(list(transforms)))[0])
-
+from test_augmentation import JITTER, F, pipeline_of  # noqa: F401
 
 DRAWS = 3000
-JITTER = t.ColorJitter(0.5, 0.6, 0.7, 0.5)
 
 
 def ours_and_theirs(transform, theirs, fields, size=(200, 100)):
     """[DRAWS, numbers] of our decisions, as `fields` reads them, and of torchvision's make_params."""
-    pipeline = (
-        pipeline_of(transform, t.ToTensor())
-        if not isinstance(transform, t.RandomErasing)
-        else pipeline_of(t.ToTensor(), transform)
-    )
+    steps = [transform, t.ToTensor()]
+    pipeline = pipeline_of(*(reversed(steps) if isinstance(transform, t.RandomErasing) else steps))
     mine = [fields(pipeline.draw(*size, 11, 0, i)[0]) for i in range(DRAWS)]
     torch.manual_seed(0)
     picture = torch.zeros(3, size[1], size[0])
@@ -41,14 +21,9 @@ def ours_and_theirs(transform, theirs, fields, size=(200, 100)):
 
 
 def same_distribution(mine, theirs):
-    """By the two-sample test of Kolmogorov and Smirnov, column by column, at a level of 1e-4."""
+    """Column by column."""
     for a, b in zip(mine.T, theirs.T, strict=True):
-        values = np.sort(np.concatenate([a, b]))
-        distance = np.abs(
-            np.searchsorted(np.sort(a), values, "right") / len(a)
-            - np.searchsorted(np.sort(b), values, "right") / len(b)
-        ).max()
-        assert distance < math.sqrt(-math.log(1e-4 / 2) / 2) * math.sqrt(2 / DRAWS)
+        policy_draws.same_distribution(a, b)
 
 
 @pytest.fixture(scope="module")

@@ -8,25 +8,10 @@ import numpy as np
 import pytest
 import torch
 from loader_data import generator_states, outcome
+from process_data import Noisy
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
-
-
-class Noisy(Dataset):
-    """Draws from all three generators for every sample."""
-
-    def __len__(self):
-        return 10
-
-    def __getitem__(self, index):
-        return {
-            "index": index,
-            "torch": torch.rand(2),
-            "numpy": np.random.rand(3),
-            "python": random.random(),
-            "name": f"n{index}",
-        }
 
 
 class Stream(IterableDataset):
@@ -95,7 +80,9 @@ def test_same_batches_and_states(case, workers):
     stats = loaders[1].stats()
     assert stats["engine"] == ("processes" if workers else "inline")
     assert stats["batches"] == len(results[1][0][1]) and stats["wait_seconds"] > 0
-    assert stats["samples"] == {"list": 2, "collate": 9}.get(case, 11 if "stream" in case else 10)
+    assert stats["samples"] == {"list": 2, "collate": 9, "tensors": 10}.get(
+        case, 11 if "stream" in case else 13
+    )
     assert "dataset: python — " in loaders[1].explain()
 
 

@@ -136,9 +136,7 @@ def test_small_pictures():
 
 
 def test_coefficients_are_torchvisions():
-    """To the last bit of the floats, but for those that are 0, where least squares leave about 1e-16, and
-    rarely for the neighbouring float.
-    """
+    """To the last bit, but for 0, where least squares leave about 1e-16; rarely the neighbouring float."""
     pipeline = pipeline_of(v2.RandomPerspective(0.7, 1.0), v2.PILToTensor())
     apart = 0
     for index in range(300):

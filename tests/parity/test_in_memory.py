@@ -28,19 +28,7 @@ COUNT = 23
 X = torch.randn(COUNT, 3, 2, generator=torch.Generator().manual_seed(1))
 Y = torch.arange(COUNT) * 10
 PIXELS = np.arange(COUNT * 12, dtype=np.uint8).reshape(COUNT, 3, 4)
-NAMES = [
-    "bool",
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
+NAMES = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
 TENSOR_TYPES = [getattr(torch, name) for name in [*NAMES, "bfloat16", "uint16", "uint32", "uint64"]]
 WIDE = torch.randn(
     COUNT, 30_000, generator=torch.Generator().manual_seed(2)

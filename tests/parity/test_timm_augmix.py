@@ -117,13 +117,9 @@ def test_arguments_that_numpy_would_refuse_stay_in_python():
 
 def test_all_of_timms_transforms_for_training():
     chain = lower_transform(timm_transforms("augmix-m5-w4-d2"))[0]
-    assert [op["op"] for op in chain] == [
-        "random_resized_crop",
-        "horizontal_flip",
-        "augmix",
-        "to_tensor",
-        "normalize",
-    ]
+    assert [op["op"] for op in chain] == (
+        "random_resized_crop horizontal_flip augmix to_tensor normalize"
+    ).split()
 
 
 def timm_transforms(policy):

@@ -27,6 +27,13 @@ def torchvision():
 
 
 @pytest.fixture(scope="session")
+def v2(torchvision):
+    from torchvision.transforms import v2
+
+    return v2
+
+
+@pytest.fixture(scope="session")
 def jpeg_folder(tmp_path_factory):
     """Path of a folder of 3 classes with 8 JPEGs each. Read only."""
     return make_jpeg_folder(tmp_path_factory.mktemp("jpegs") / "root")

@@ -46,14 +46,17 @@ def make_picture_shards(folder, lengths):
         number += length
 
 
-def same(a, b):
-    """Equality of trees of anything that a pipeline gives: types, shapes, dtypes and values."""
+def same(a, b, ordered=False):
+    """Equality of trees of anything that a pipeline gives: types, shapes, dtypes and values; `ordered`: of
+    dicts the order, too.
+    """
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+        keys_are_equal = list(a) == list(b) if ordered else a.keys() == b.keys()
+        return keys_are_equal and all(same(a[key], b[key], ordered) for key in a)
     if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(same(one, other, ordered) for one, other in zip(a, b))
     if isinstance(a, np.ndarray):
         return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
     if isinstance(a, torch.Tensor):

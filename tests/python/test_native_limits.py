@@ -25,14 +25,6 @@ def v1():
 
 
 @pytest.fixture(scope="module")
-def v2():
-    torchvision_or_skip()
-    import torchvision.transforms.v2
-
-    return torchvision.transforms.v2
-
-
-@pytest.fixture(scope="module")
 def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("limits")
     make_folder(root, 3)

@@ -1,10 +1,7 @@
 """What torch's main branch changes, tried before it is released."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from python_code import run_code
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +33,4 @@ assert data.DataLoader is millrace.DataLoader and isinstance(Mine(range(5)), dat
 
 
 def test_a_torch_whose_loader_is_generic_of_two_types():
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", GENERIC_OF_TWO], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    run_code(GENERIC_OF_TWO)

@@ -206,9 +206,7 @@ def test_functions_are_pickled_as_names(cv2, counts):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_spawned_workers_have_the_function_that_the_dataset_holds(workers, tmp_path, monkeypatch):
-    """A name bound while OpenCV is replaced leads to the engine's decoder in a new process, too; one bound
-    before it leads to OpenCV's.
-    """
+    """Bound while OpenCV is replaced, a name is the engine's decoder in new processes; before, OpenCV's."""
     (tmp_path / "cv2").mkdir()
     (tmp_path / "cv2" / "__init__.py").write_text(
         "from decoder_cases import pillow_cv2\n\n"

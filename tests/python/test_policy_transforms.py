@@ -13,13 +13,6 @@ from transform_cases import IMAGE, PICTURES, TENSOR, close, outcome, same
 SEEDS = range(40)
 
 
-@pytest.fixture(scope="session")
-def v2(torchvision):
-    from torchvision.transforms import v2
-
-    return v2
-
-
 def draws_alike(mine, theirs, picture, seeds=SEEDS):
     results = set()
     for seed in seeds:

@@ -1,19 +1,17 @@
 """DevicePrefetcher and DataLoader(device=...) where something goes wrong, or is not as most have it."""
 
 import gc
-import subprocess
-import sys
 import warnings
 import weakref
 from collections import Counter, UserDict, namedtuple
 from dataclasses import dataclass
-from pathlib import Path
 
 import millrace
 import pytest
 import torch
 from fake_device import Fake, fake  # noqa: F401
 from millrace import DevicePrefetcher
+from python_code import run_code
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
@@ -312,8 +310,7 @@ assert len({copier.stream[0] for copier in at_once}) == 5
 
 def test_epochs_use_one_stream():
     """torch's allocator keeps freed memory for its stream: each further one takes as much again."""
-    done = subprocess.run([sys.executable, "-c", COPIERS], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run_code(COPIERS)
 
 
 # ---------------------------------------------------------------- states
@@ -345,8 +342,6 @@ def test_epochs_ask_for_no_more_states_than_the_first(fake):
 
 
 AT_EXIT = """
-import sys
-sys.path.insert(0, sys.argv[1])
 import torch
 from fake_device import Fake
 import millrace
@@ -375,10 +370,5 @@ print("end")
 
 
 def test_iterators_that_live_until_the_interpreter_ends():
-    done = subprocess.run(
-        [sys.executable, "-c", AT_EXIT, str(Path(__file__).parent)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+    done = run_code(AT_EXIT)
+    assert (done.stdout, done.stderr) == ("end\n", "")

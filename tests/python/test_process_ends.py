@@ -4,6 +4,7 @@ nobody waits for ever.
 Also what they change about themselves.
 """
 
+import contextlib
 import ctypes
 import multiprocessing
 import multiprocessing.forkserver
@@ -42,11 +43,19 @@ def kill(*pids):
         os.kill(pid, signal.SIGKILL)
 
 
+@contextlib.contextmanager
 def in_process(body, *arguments):
-    """The body at work in a process that ends as an interpreter does, with what `kept` holds still alive."""
+    """(the body at work in a process that ends as an interpreter does, with what `kept` holds still alive; a
+    list of processes). None of them outlives the block.
+    """
     process = multiprocessing.get_context("fork").Process(target=started, args=(body, *arguments))
     process.start()
-    return process
+    pids = []
+    try:
+        yield process, pids
+    finally:
+        kill(process.pid, *pids)
+        process.join()
 
 
 def started(body, *arguments):
@@ -72,9 +81,7 @@ def stops_a_worker(pipe, persistent, ending):
 @pytest.mark.alone
 def test_a_stopped_worker_keeps_nobody(ending, persistent):
     ours, theirs = multiprocessing.Pipe()
-    program = in_process(stops_a_worker, theirs, persistent, ending)
-    pids = []
-    try:
+    with in_process(stops_a_worker, theirs, persistent, ending) as (program, pids):
         assert ours.poll(20)
         pids += ours.recv()
         since = time.monotonic()
@@ -82,9 +89,6 @@ def test_a_stopped_worker_keeps_nobody(ending, persistent):
         assert program.exitcode == 0
         assert time.monotonic() - since < 4.9  # nothing is waited for that cannot come
         assert not any(map(is_alive, pids))
-    finally:
-        kill(program.pid, *pids)
-        program.join()
 
 
 def test_the_interpreter_ends_with_a_stopped_worker():
@@ -135,31 +139,21 @@ def are_stuck(folder):
 
 @pytest.mark.parametrize("how", ["exit", "shut down"])
 def test_stuck_workers_that_ignore_signals_are_killed(how, tmp_path):
-    program = in_process(has_stuck_workers, str(tmp_path), how, "fork")
-    pids = []
-    try:
+    with in_process(has_stuck_workers, str(tmp_path), how, "fork") as (program, pids):
         pids += are_stuck(tmp_path)
         program.join(60)
         assert program.exitcode == 0
         assert not any(map(is_alive, pids))
-    finally:
-        kill(program.pid, *pids)
-        program.join()
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_stuck_workers_end_with_their_parent(method, tmp_path):
-    program = in_process(has_stuck_workers, str(tmp_path), "killed", method)
-    pids = []
-    try:
+    with in_process(has_stuck_workers, str(tmp_path), "killed", method) as (program, pids):
         pids += are_stuck(tmp_path)
         assert all(map(is_alive, pids))
         program.kill()
         program.join()
         assert wait_until(lambda: not any(map(is_alive, pids)))
-    finally:
-        kill(program.pid, *pids)
-        program.join()
 
 
 class Slow(Dataset):

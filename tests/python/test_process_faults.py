@@ -6,9 +6,6 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 from multiprocessing import resource_tracker
 
@@ -20,6 +17,7 @@ import torch
 from loader_data import next_in_the_end
 from open_files import open_files
 from process_data import Failing, Made, Noisy
+from python_code import run_code
 from thinned import thinned
 from torch.utils.data import Dataset
 from waiting import wait_until
@@ -253,22 +251,10 @@ def test_nothing_in_dev_shm_and_no_descriptor_per_batch():
     assert set(os.listdir("/dev/shm")) <= before and len(open_files("millrace")) <= during
 
 
-def run(code, **kwargs):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment,
-        **kwargs,
-    )
-
-
 @pytest.mark.parametrize("collate_fn", ["None", "process_data.four_megabytes"])
 def test_memory_of_workers_and_of_the_ring_is_flat(collate_fn):
     """In a process of its own, which has little that a worker would come to own bit by bit."""
-    done = run(
+    done = run_code(
         f"""
         import millrace, process_data, psutil
         from test_process_faults import Rows
@@ -280,7 +266,6 @@ def test_memory_of_workers_and_of_the_ring_is_flat(collate_fn):
         del iterator, _
     """
     )
-    assert done.returncode == 0, done.stderr
     early, ring, late, ring_in_the_end = map(int, done.stdout.split())
     assert late - early < 40 << 20  # one batch in three kept for ever would be 500 MB
     assert max(ring, ring_in_the_end) < 64 << 20
@@ -290,42 +275,42 @@ def test_memory_of_workers_and_of_the_ring_is_flat(collate_fn):
     2, persistent=[False, True], ending=["pass", "raise ValueError('user')", "sys.exit(3)", "del iterator"]
 )
 def test_the_interpreter_ends_with_an_iterator_alive(persistent, ending):
-    done = run(
+    expected = {"raise": 1, "sys.e": 3}.get(ending[:5], 0)
+    done = run_code(
         f"""
         import sys, millrace
-        from process_data import Rows, Noisy
+        from process_data import Noisy
         loader = millrace.DataLoader(Noisy(), num_workers=2, persistent_workers={persistent})
         iterator = iter(loader)
         next(iterator)
         {ending}
-    """.replace("Rows, ", "")
+        """,
+        status=expected,
     )
-    expected = {"raise": 1, "sys.e": 3}.get(ending[:5], 0)
-    assert done.returncode == expected, done.stderr
     assert "Traceback" not in done.stderr or expected == 1
     assert "Exception ignored" not in done.stderr
 
 
 def test_workers_end_when_their_parent_is_killed():
-    done = run("""
+    done = run_code(
+        """
         import os, signal, sys, millrace
         from process_data import Noisy
         iterator = iter(millrace.DataLoader(Noisy(), num_workers=2))
         next(iterator)
         print(*(w.pid for w in iterator._workers), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
-    """)
+        """,
+        status=-signal.SIGKILL,
+    )
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
-    until = time.monotonic() + 60
-    while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert wait_until(lambda: not any(map(psutil.pid_exists, pids)))
 
 
 @pytest.mark.alone
 def test_ctrl_c_while_all_workers_are_stuck():
-    done = run("""
+    done = run_code("""
         import os, signal, threading, time, millrace
         from process_data import Failing
         iterator = iter(millrace.DataLoader(Failing("hang"), sampler=[3, 3], num_workers=2))

@@ -216,7 +216,7 @@ def test_default_collate_by_another_name(dataset):
     for collate_fn in (lambda batch: default_collate(batch), functools.partial(default_collate)):
         loader = millrace.DataLoader(dataset, 4, collate_fn=collate_fn, native="require")
         assert collate_line(loader).startswith("collate_fn: native — ")
-        assert same(list(loader), list(TorchLoader(dataset, 4)))
+        assert same(list(loader), list(TorchLoader(dataset, 4)), ordered=True)
 
 
 def test_rows_in_memory():
@@ -226,10 +226,10 @@ def test_rows_in_memory():
             loader = millrace.DataLoader(
                 data, 6, num_workers=workers, collate_fn=collate_fn, native="require"
             )
-            assert same(list(loader), list(TorchLoader(data, 6, collate_fn=collate_fn))), name
+            assert same(list(loader), list(TorchLoader(data, 6, collate_fn=collate_fn)), ordered=True), name
     odd = millrace.DataLoader(data, batch_sampler=[[1, -1], []], collate_fn=by_star, native="require")
     batches = iter(odd)
-    assert same(next(batches), by_star([data[1], data[-1]]))
+    assert same(next(batches), by_star([data[1], data[-1]]), ordered=True)
     with pytest.raises(IndexError):
         next(batches)
 
@@ -263,7 +263,7 @@ def test_torchvisions_mixup_and_cutmix(dataset, workers, monkeypatch):
     torch.manual_seed(3)
     ours = list(loader)
     torch.manual_seed(3)
-    assert same(ours, list(TorchLoader(dataset, 7, collate_fn=forms[0])))
+    assert same(ours, list(TorchLoader(dataset, 7, collate_fn=forms[0])), ordered=True)
 
 
 # -- samples are those of dataset[i]

@@ -9,9 +9,7 @@ import importlib
 import linecache
 import pickle
 import random
-import subprocess
 import sys
-import textwrap
 import types
 
 import numpy as np
@@ -25,6 +23,7 @@ from millrace._common.lowering.picture_calls import step_of
 from millrace._common.lowering.read_source import read
 from millrace._common.lowering.read_values import Maybe, Op, Picture
 from PIL import Image, ImageFilter, ImageOps
+from python_code import run_code
 
 T, U = transforms.Resize(8), transforms.ToTensor()
 
@@ -178,11 +177,7 @@ def test_functions_replaced_before_the_import_are_not_known():
         assert read(seen_classes.invert).steps() == [PIL.ImageOps.invert]
         assert read(seen_classes.equalize).steps() != [PIL.ImageOps.equalize]
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, env={"PYTHONPATH": _path()})
-
-
-def _path():
-    return ":".join(filter(None, sys.path))
+    run_code(script)
 
 
 class Ops:
@@ -320,8 +315,7 @@ def test_optimised_interpreters_read_the_same():
             exit(4)
     """
     for flags in (["-O"], ["-OO"], ["-W", "error"]):
-        command = [sys.executable, *flags, "-c", textwrap.dedent(script)]
-        subprocess.run(command, check=True, env={"PYTHONPATH": _path()})
+        run_code(script, flags=flags)
 
 
 def test_objects_that_were_pickled():

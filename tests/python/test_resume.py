@@ -314,14 +314,16 @@ def test_another_batch_size_goes_on_at_the_sample():
     assert [i for batch in resumed for i in batch[0].tolist()] == rest
 
 
-def test_order_is_free_and_nothing_is_lost():
-    loader = DataLoader(Squares(), 1, num_workers=2, in_order=False)
+@pytest.mark.parametrize("then, now", [(2, {"num_workers": 2, "in_order": False}), (3, {})])
+def test_order_is_free_and_nothing_is_lost(then, now):
+    """Batches that others overtook come, too, also without workers."""
+    loader = DataLoader(Squares(), 1, num_workers=then, in_order=False)
     for cut in (0, 1, 5, 12):
         iterator = iter(loader)
         seen = [int(next(iterator)) for _ in range(cut)]
         state = loader.state_dict()
         del iterator
-        resumed = going_on(DataLoader(Squares(), 1, num_workers=2, in_order=False), state)
+        resumed = going_on(DataLoader(Squares(), 1, **now), state)
         assert sorted(seen + [int(batch) for batch in resumed]) == [i * i for i in range(SIZE)]
 
 

@@ -12,6 +12,7 @@ from loader_data import advanced, going_on, make_folder
 from millrace import DataLoader, transforms
 from millrace.datasets import ImageFolder
 from test_resume import ORDERS, SIZE, Counting, Squares, Stateless, values
+from test_resume_faults import Broken
 from test_resume_user_samplers import SAMPLERS, seed
 from thinned import thinned
 from torch.utils.data import TensorDataset
@@ -121,29 +122,13 @@ def test_pictures_are_the_same_down_to_their_augmentation(tmp_path, then, now):
 
 def test_left_out_samples_stay_left_out():
     def loader(workers):
-        return DataLoader(Uneven(), 4, on_error="skip", num_workers=workers)
+        return DataLoader(Broken(), 4, on_error="skip", num_workers=workers)
 
     for then, now in ((0, 2), (2, 0), (2, 3)):
         first = loader(then)
         iterator = advanced(first, 1)
         resumed = going_on(loader(now), first.state_dict())
         assert values(resumed) == values(iterator)
-
-
-class Uneven(Squares):
-    def __getitem__(self, index):
-        if index % 5 == 1:
-            raise ValueError(f"sample {index} is broken")
-        return super().__getitem__(index)
-
-
-def test_batches_that_were_passed_over_come(capsys):
-    """in_order=False: those that others overtook."""
-    first = DataLoader(Squares(), 1, num_workers=3, in_order=False)
-    iterator = iter(first)
-    seen = [int(next(iterator)) for _ in range(7)]
-    resumed = going_on(DataLoader(Squares(), 1), first.state_dict())
-    assert sorted(seen + [int(value) for value in resumed]) == [index * index for index in range(SIZE)]
 
 
 class StatefulSquares(Squares):

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 from millrace import _core
+from python_code import run_code
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not _core.StageClock.enabled, reason="MILLRACE_PROFILE=0")]
 
 
 def run(script, **environment):
-    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(script)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment}
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.split()
+    return run_code(script, flags=["-X", "faulthandler"], environment=environment).stdout.split()
 
 
 @pytest.mark.alone

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from millrace import CorruptDataError, stores
+from python_code import run_code
 
 pytestmark = pytest.mark.slow
 
@@ -191,14 +192,8 @@ try:
 except PermissionError as error:
     print(error)
 """
-    nowhere = {
-        **os.environ,
-        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-        "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, env=nowhere
-    )
+    nowhere = {"AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9"}
+    done = run_code(code, environment=nowhere)
     assert "no credentials were found" in done.stdout and "skip_signature" in done.stdout, (
         done.stdout + done.stderr
     )

@@ -236,9 +236,7 @@ def pixels(batches):
 
 @pytest.mark.parametrize("how", ["batch_size", "batched", "resampled"])
 def test_random_transforms(folder, how):
-    """The same pixels for any number of threads and behind a resume; others in the next epoch, and at each
-    time a sample comes.
-    """
+    """The same pixels for any threads and behind a resume; others in the next epoch and repetition."""
 
     def make(workers):
         torch.manual_seed(11)

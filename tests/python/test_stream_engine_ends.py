@@ -7,8 +7,6 @@ import gc
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import tarfile
 import weakref
 
@@ -19,6 +17,7 @@ from millrace import DataLoader
 from millrace.datasets import WebDataset
 from open_files import open_files
 from pictures import jpeg_bytes, make_picture
+from python_code import run_code
 from shard_data import write_tar
 from stream_cases import COUNT, FIXED, assert_same, by_python, folder, stream  # noqa: F401
 from waiting import wait_until
@@ -257,8 +256,7 @@ def test_a_fork_says_what_to_do(folder):
 
 
 INTERRUPTED = """
-import os, signal, sys, threading, time
-sys.path[:0] = {paths!r}
+import os, signal, threading
 from stream_cases import DataLoader, stream, FIXED
 seen = 0
 try:
@@ -272,13 +270,6 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c(folder):
-    script = INTERRUPTED.format(paths=[os.path.dirname(__file__)], folder=str(folder))
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    assert done.stdout.split() == ["interrupted", "True"], done.stderr
-    assert done.returncode == 0 and not done.stderr.strip(), done.stderr
+    script = INTERRUPTED.format(folder=str(folder))
+    done = run_code(script, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    assert done.stdout.split() == ["interrupted", "True"] and not done.stderr.strip(), done.stderr

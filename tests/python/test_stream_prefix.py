@@ -122,9 +122,7 @@ def test_samples_are_those_of_python(folder, name, workers):
 
 @pytest.mark.parametrize("method", ["thread", "process"])
 def test_what_is_drawn_depends_on_the_sample_alone(folder, method):
-    """Threads share their generators with the training loop: only the engine's draws are the sample's
-    there.
-    """
+    """Threads share generators with the training loop: only the engine's draws are the sample's."""
     steps = [T.RandomResizedCrop(12), T.RandomHorizontalFlip(), *([] if method == "thread" else [Shaken()])]
     dataset = stream(folder, T.Compose([*steps, T.PILToTensor(), Doubled()]))
 

@@ -29,13 +29,9 @@ NAMES = {
     "upper case": ["a.PARQUET", "b.Parquet", "c.PQ", "sub/d.PARQ"],
     "no ending": ["part-r-00000", "part-r-00001", "sub/part-m-00002"],
     "other endings": ["a.parquet.snappy", "b.parq.bak", "c.parquet~", "d.dat"],
-    "hidden ones": [
-        "a.parquet",
-        "_b.parquet",
-        ".c.parquet",
-        "_temporary/0/d.parquet",
-        ".ipynb_checkpoints/e.parquet",
-    ],
+    "hidden ones": (
+        "a.parquet _b.parquet .c.parquet _temporary/0/d.parquet .ipynb_checkpoints/e.parquet"
+    ).split(),
     "mixed": ["x.PaRqUeT", "y=1/z.parquet", "y=1/part-0", "_metadata.parquet"],
     "deep": ["a/b/c/d.parquet", "a/b/e.PARQUET", "a/f", "a/_g/h.parquet"],
 }

@@ -1,6 +1,4 @@
-"""Tables that are damaged, differ, are not there, or lie in a store that misbehaves: errors that say where,
-or samples left out.
-"""
+"""Tables that are damaged, differ, are missing or badly stored: errors say where, or samples are left out."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import millrace
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 import torch
 from millrace import CorruptDataError
 from millrace.datasets import Arrays, Tokens
+from python_code import run_code
 from token_files import write_litdata, write_llmc, write_mds, write_megatron, write_npy, write_raw
 
 TOKENS = np.arange(1000, dtype=np.uint16) % 500 + 1
@@ -282,14 +281,8 @@ print(other[-1])
 """
     for order in "before", "behind":
         path = write_raw(tmp_path / "a.bin", np.ones(100_000, np.uint16))
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(path), order], capture_output=True, text=True, timeout=200
-        )
-        assert (
-            done.returncode == -7
-            and done.stdout == "caught\n"
-            and "Fatal Python error: Bus error" in done.stderr
-        ), done
+        done = run_code(code, path, order, status=-7)
+        assert done.stdout == "caught\n" and "Fatal Python error: Bus error" in done.stderr, done
 
 
 def test_indices(tmp_path):

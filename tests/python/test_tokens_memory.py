@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
+from python_code import run_code
 
 CODE = """
 import json, sys
@@ -36,10 +35,7 @@ def test_200_gigabytes_in_200_megabytes(tmp_path, stride, workers):
     path = tmp_path / "tokens.bin"
     with open(path, "wb") as file:
         file.truncate(200_000_000_000)
-    command = [sys.executable, "-c", CODE, str(path), str(stride), str(workers)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = json.loads(run_code(CODE, path, stride, workers).stdout)
     assert found["windows"] == (10**11 - 2049) // stride + 1
     assert found["added"] < 20, found
     assert found["before"] + found["added"] < 200, found  # torch alone: 147

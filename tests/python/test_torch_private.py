@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 import torch
 from millrace import _core
 from millrace._common import torch_private
+from python_code import run_code
 
 PACKAGE = Path(millrace.__file__).parent
 LIST = PACKAGE / "_common" / "torch_private.py"
@@ -134,9 +133,9 @@ def test_the_symbols_are_in_the_module() -> None:
 def test_a_torch_that_lacks_one_is_refused_in_words(gone: str, told: str) -> None:
     owner, _, name = gone.rpartition(".")
     script = f"import torch, torch.utils.data\ndel {owner}.{name}\nfrom millrace import DataLoader"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    done = run_code(script, status=1)
     last = done.stderr.strip().splitlines()[-1]
-    assert done.returncode == 1 and last.startswith("ImportError: torch "), done.stderr
+    assert last.startswith("ImportError: torch "), done.stderr
     assert f"lacks {gone}" in last and told in last and torch_private.TESTED in last
     assert "millrace needs" in last and "install" in last
 

@@ -17,13 +17,6 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-@pytest.fixture(scope="session")
-def v2(torchvision):
-    from torchvision.transforms import v2
-
-    return v2
-
-
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 

@@ -272,59 +272,23 @@ _NOT_HERE = {
     "autodecode": ["call_extension_handler"],
     "cache": ["download", "get_filetype", "magic_filetype"],
     "compat": ["check_empty"],
-    "filters": [
-        "combine_values",
-        "compose2",
-        "decode_bin",
-        "decode_pickle",
-        "decode_text",
-        "find_decoder",
-        "parse_field_spec",
-        "pick",
-    ],
-    "gopen": [
-        "gopen_ais",
-        "gopen_curl",
-        "gopen_error",
-        "gopen_file",
-        "gopen_gsutil",
-        "gopen_hf",
-        "gopen_htgs",
-        "gopen_pipe",
-        "set_options",
-    ],
+    "filters": (
+        "combine_values compose2 decode_bin decode_pickle decode_text find_decoder parse_field_spec pick"
+    ).split(),
+    "gopen": (
+        "gopen_ais gopen_curl gopen_error gopen_file gopen_gsutil gopen_hf gopen_htgs gopen_pipe set_options"
+    ).split(),
     "pipeline": ["add_length_method"],
-    "shardlists": [
-        "MSSource",
-        "MultiShardSample",
-        "check_pid_is_running",
-        "envlookup",
-        "envsubst",
-        "expand",
-        "get_pid_from_filename",
-        "resampled_",
-        "without_last_extension",
-    ],
+    "shardlists": (
+        "MSSource MultiShardSample check_pid_is_running envlookup envsubst expand get_pid_from_filename "
+        "resampled_ without_last_extension"
+    ).split(),
     "tariterators": ["shardlist"],
-    "tenbin": [
-        "bytedata",
-        "bytelen",
-        "check_acceptable_input_type",
-        "check_infos",
-        "roundup",
-        "str64",
-        "unstr64",
-    ],
-    "utils": [
-        "ObsoleteException",
-        "compute_sample_weights",
-        "deprecated",
-        "fnmatch_with_braces",
-        "glob_with_braces",
-        "obsolete",
-        "repeatedly0",
-        "safe_eval",
-    ],
+    "tenbin": "bytedata bytelen check_acceptable_input_type check_infos roundup str64 unstr64".split(),
+    "utils": (
+        "ObsoleteException compute_sample_weights deprecated fnmatch_with_braces glob_with_braces "
+        "obsolete repeatedly0 safe_eval"
+    ).split(),
     "writer": ["add_handlers", "encode_based_on_extension", "encode_based_on_extension1", "make_handlers"],
 }
 
