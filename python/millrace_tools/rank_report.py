@@ -49,12 +49,10 @@ def rank_report(loader: Any) -> str:
             " dataset"
         )
     read = sum(int(row[1]) for row in rows)
-    covered = np.zeros(length, dtype=bool)
-    for row in rows:
-        covered |= np.unpackbits(np.frombuffer(row[4], dtype=np.uint8), count=length).astype(bool)
+    covered = np.bitwise_or.reduce([np.frombuffer(row[4], dtype=np.uint8) for row in rows])
     lines = [f"{'rank':>4} {'samples':>9} {'steps':>7}  first indices"]
     lines += [f"{row[0]:>4} {row[1]:>9} {row[2]:>7}  {row[3]}" for row in rows]
-    distinct = int(covered.sum())
+    distinct = int(np.unpackbits(covered).sum())
     lines.append(
         f"{distinct} of {length} samples are read, {read - distinct} more than once, {length - distinct} by"
         " nobody"

@@ -4,10 +4,11 @@ cannot be; and a line on the terminal that says how far a long command is.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 
 def count_text(rate: float) -> str:
@@ -28,10 +29,8 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
     """A line for each row, two blanks between columns; those of the columns `right` stand at the right. The
     last cell of a row is as wide as it likes.
     """
-    widths = [0] * max(map(len, rows), default=0)
-    for row in rows:
-        for i, cell in enumerate(row[:-1]):
-            widths[i] = max(widths[i], len(cell))
+    columns = itertools.zip_longest(*(row[:-1] for row in rows), fillvalue="")
+    widths = [*(max(map(len, column)) for column in columns), 0]
     return [
         "  ".join(
             cell.rjust(width) if i in right else cell.ljust(width)
@@ -54,17 +53,29 @@ def bar(share: float, width: int = 24) -> str:
     return f"[{'#' * filled}{'.' * (width - filled)}]"
 
 
+class StatusLine:
+    """One line on a terminal, written over again and again; silent where stderr is none, or if `quiet`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.is_shown = not quiet and sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        if self.is_shown:
+            print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """The line is empty again."""
+        self.show("")
+
+
 _PERIOD_S = 0.2
 
 
-class Progress:
-    """Redrawn on a terminal a few times a second; silent where stderr is none, or if `quiet`. `begin`:
-    samples that were there before.
-    """
+class Progress(StatusLine):
+    """How far a long command is, redrawn a few times a second. `begin`: samples that were there before."""
 
     def __init__(self, label: str, total: int | None, begin: int = 0, quiet: bool = False) -> None:
-        self._stream: TextIO = sys.stderr
-        self._shown = not quiet and self._stream.isatty()
+        super().__init__(quiet)
         self._label, self._total, self._begin, self._done, self._bytes = label, total, begin, begin, 0
         self._start = time.monotonic()
         self._next = 0.0
@@ -73,9 +84,9 @@ class Progress:
         self._done += samples
         self._bytes += size
         now = time.monotonic()
-        if self._shown and now >= self._next:
+        if now >= self._next:
             self._next = now + _PERIOD_S
-            print(f"\r{self.line(now - self._start)}\033[K", end="", file=self._stream, flush=True)
+            self.show(self.line(now - self._start))
 
     def line(self, seconds: float) -> str:
         """What is shown after so many seconds."""
@@ -90,7 +101,3 @@ class Progress:
             parts.append(f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left")
         done = f" {bar(self._done / self._total)}" if self._total else ""
         return f"{self._label}{done} {', '.join(parts)}"
-
-    def close(self) -> None:
-        if self._shown:
-            print("\r\033[K", end="", file=self._stream, flush=True)

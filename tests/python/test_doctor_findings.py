@@ -12,7 +12,7 @@ from millrace_tools import texts
 from millrace_tools.doctor import batches, machine
 from millrace_tools.doctor.attainable import need_of, resources, tightest
 from millrace_tools.doctor.findings import LEVELS, findings
-from millrace_tools.doctor.system_files import SystemFiles
+from millrace_tools.system_files import SystemFiles
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from machine_roots import V1_MOUNTS, V2_MOUNTS, gpu_files, make_root
 from millrace import _core
 from millrace_tools.doctor import machine as facts
-from millrace_tools.doctor.system_files import SystemFiles, cpu_list, groups
+from millrace_tools.system_files import SystemFiles, cpu_list, groups
 
 pytestmark = pytest.mark.slow
 

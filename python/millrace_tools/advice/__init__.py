@@ -112,7 +112,6 @@ def facts_of(loader: Any) -> Facts:
     return Facts(
         python=tuple(line for line in lines if ": python" in line and "ready for the engine" not in line),
         iterable=isinstance(loader.dataset, IterableDataset),
-        worker_method="thread" if loader._in_threads() else "process",
         gil=getattr(sys, "_is_gil_enabled", lambda: True)(),
         gpu=image_folder and torch.cuda.is_available(),
         files=image_folder,

@@ -4,7 +4,6 @@ bench().
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,7 +81,7 @@ def bench(
 
 def run_bench(target: Target, options: Options, progress: bool) -> BenchResult:
     """What bench() does with arguments that are checked."""
-    shown = Progress(options.budget, sys.stderr if progress else None)
+    shown = Progress(options.budget, quiet=not progress)
     with Client(target) as client:
         search = Search(client, options, _core.cpu_budget()["threads"], shown)
         try:

@@ -38,7 +38,7 @@ class Failed(RuntimeError):
         self.kind, self.where = kind, where
 
 
-class Client:
+class Client(contextlib.AbstractContextManager["Client"]):
     """Use as a context manager. Each request is measured in a process of its own; see server.py."""
 
     def __init__(self, target: Target) -> None:
@@ -50,9 +50,6 @@ class Client:
         self._used = False
         self.server: Child | None = None
         self.alone_because = ""
-
-    def __enter__(self) -> Client:
-        return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()

@@ -8,7 +8,6 @@ Clocks are monotonic, so a change of the date is not seen.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import time
@@ -18,20 +17,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..measured_rate import is_batched, samples_in
+from ..system_files import SystemFiles
 from .configurations import Configuration, make_loader
 from .targets import Source
 
 _TICK = os.sysconf("SC_CLK_TCK")
+_FILES = SystemFiles()
 
 
 def tree(pid: int) -> list[int]:
     """`pid` and its living descendants."""
     found = [pid]
-    for parent in found:
-        with contextlib.suppress(OSError):  # it ended meanwhile
-            for task in os.listdir(f"/proc/{parent}/task"):
-                with open(f"/proc/{parent}/task/{task}/children") as file:
-                    found += map(int, file.read().split())
+    for parent in found:  # those that ended meanwhile have none
+        for task in _FILES.names(f"/proc/{parent}/task"):
+            found += map(int, _FILES.text(f"/proc/{parent}/task/{task}/children").split())
     return found
 
 
@@ -39,18 +38,15 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of `pid`, its living descendants and those already waited for; in hundredths of a
     second.
     """
-    ticks = 0
-    for process in tree(pid):
-        with contextlib.suppress(OSError), open(f"/proc/{process}/stat") as file:
-            ticks += sum(map(int, file.read().rpartition(")")[2].split()[11:15]))
-    return ticks / _TICK
+    stats = (_FILES.text(f"/proc/{process}/stat").rpartition(")")[2].split() for process in tree(pid))
+    return sum(sum(map(int, stat[11:15])) for stat in stats) / _TICK
 
 
 def memory_bytes(pid: int) -> int:
     """Memory of the tree, where pages that n processes share count once (proportional set size). Takes
     milliseconds per process.
     """
-    return sum(_field(process, "smaps_rollup", "Pss:") for process in tree(pid))
+    return sum(_field(process, "smaps_rollup", "Pss") for process in tree(pid))
 
 
 def given_back_bytes(pid: int) -> int:
@@ -58,16 +54,14 @@ def given_back_bytes(pid: int) -> int:
     while.
     """
     return sum(
-        max(0, _field(process, "status", "VmHWM:") - _field(process, "status", "VmRSS:"))
+        max(0, _field(process, "status", "VmHWM") - _field(process, "status", "VmRSS"))
         for process in tree(pid)
     )
 
 
 def _field(pid: int, file_name: str, name: str) -> int:
     """Bytes; 0 for a process that is gone."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/{file_name}") as file:
-        return 1024 * next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
-    return 0
+    return 1024 * int(_FILES.values(f"/proc/{pid}/{file_name}").get(name, "0").partition(" ")[0])
 
 
 _KEPT = 2000  # times of single batches that a record has

@@ -5,40 +5,34 @@ far: a bar in a terminal, else a line for each measurement.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
-from ..texts import bar
+from ..texts import StatusLine, bar
 from .client import Client, Failed
 from .configurations import Configuration, Options
 from .measure import Task
 from .survey import SURVEY_S, survey_text
 
 
-class Progress:
-    """`budget`: seconds that all takes, about. Without a stream it says nothing. `phase`: what the next
-    measurements are for; `best`: so far, in words, "" before there is one.
+class Progress(StatusLine):
+    """`budget`: seconds that all takes, about. `phase`: what the next measurements are for; `best`: so far,
+    in words, "" before there is one.
     """
 
-    def __init__(self, budget: float = 0.0, stream: TextIO | None = None) -> None:
-        self._budget, self._stream = budget, stream
-        self._bar = stream is not None and stream.isatty()
+    def __init__(self, budget: float = 0.0, quiet: bool = True) -> None:
+        super().__init__(quiet)
+        self._budget, self._quiet = budget, quiet
         self.start, self.phase, self.best = time.monotonic(), "", ""
 
     def say(self, text: str, lasting: bool = True) -> None:
         """In a terminal a bar, until the next is said; else a line, of what is `lasting`."""
-        if self._stream is None or not (self._bar or lasting):
-            return
         elapsed, best = time.monotonic() - self.start, f"; best so far {self.best}" if self.best else ""
-        line = f"[{elapsed:4.0f} s of {self._budget:.0f}] {text}{best}\n"
-        if self._bar:
-            line = f"\r{bar(elapsed / self._budget)} {text}{best}\033[K"
-        print(line, end="", file=self._stream, flush=True)
-
-    def close(self) -> None:
-        """Nothing is shown any more."""
-        if self._bar:
-            print("\r\033[K", end="", file=self._stream, flush=True)
+        if self.is_shown:
+            self.show(f"{bar(elapsed / self._budget)} {text}{best}")
+        elif lasting and not self._quiet:
+            print(f"[{elapsed:4.0f} s of {self._budget:.0f}] {text}{best}", file=sys.stderr, flush=True)
 
 
 class DatasetFails(RuntimeError):

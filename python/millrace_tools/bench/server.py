@@ -25,6 +25,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from ..system_files import SystemFiles
 from .child import Child, end_with_parent
 from .configurations import written
 from .measure import measure
@@ -39,6 +40,7 @@ WORK: dict[str, Callable[..., Any]] = {
 }
 # threads that begin anew in a forked child: that of pyarrow's allocator
 _FORKS_BY_ITSELF = ("jemalloc_bg_thd",)
+_FILES = SystemFiles()
 _PATIENCE_S = 2.0  # for a child that has answered to close its loader
 
 
@@ -123,8 +125,8 @@ def in_the_way(before: tuple[int, set[tuple[int, int, int]]]) -> str:
     started, opened = len(_threads()) - before[0], _open_files() - before[1]
     if started > 0:
         return f"loading it has started {started} threads"
-    with open("/proc/self/maps") as file:
-        mapped = {int(fields[4]) for line in file if len(fields := line.split()) > 5}
+    lines = _FILES.text("/proc/self/maps").splitlines()
+    mapped = {int(fields[4]) for line in lines if len(fields := line.split()) > 5}
     # An open file that is mapped, as numpy's, is read by its address.
     opened = {file for file in opened if file[2] not in mapped}
     return f"loading it has opened {len(opened)} files or connections" if opened else ""
@@ -132,14 +134,8 @@ def in_the_way(before: tuple[int, set[tuple[int, int, int]]]) -> str:
 
 def _threads() -> list[str]:
     """Names of those that do not begin anew in a fork by themselves."""
-    names = []
-    for thread in os.listdir("/proc/self/task"):
-        with (
-            contextlib.suppress(OSError),
-            open(f"/proc/self/task/{thread}/comm") as file,
-        ):  # it may have ended
-            names.append(file.read().strip())
-    return [name for name in names if name not in _FORKS_BY_ITSELF]
+    names = [_FILES.text(f"/proc/self/task/{thread}/comm") for thread in _FILES.names("/proc/self/task")]
+    return [name for name in names if name and name not in _FORKS_BY_ITSELF]  # "": it has ended
 
 
 def _open_files() -> set[tuple[int, int, int]]:

@@ -9,75 +9,12 @@ import json
 import os
 import sys
 
-from .frame import command, option, parsed, printable
+from .frame import command, option, show
 
 _WHAT = (
     "Measures your own dataset over workers, prefetch, pinning and methods, in turns with torch's DataLoader,"
     " and ends with the best arguments to paste."
 )
-
-
-@command("bench", "stopped before anything was measured", wrong=(ValueError,))
-def main(arguments: list[str]) -> int:
-    """The exit status: 0, 1 when there is no result, which is told, 2 for wrong arguments, 130 after
-    Ctrl-C.
-    """
-    given = parsed("bench", _WHAT, _OPTIONS, arguments)
-    from ..bench import Options, Stopped, Target, pages, run_bench
-
-    options = Options(
-        workers=given.workers,
-        prefetch=given.prefetch,
-        pin=given.pin and _SWITCHES[given.pin],
-        methods=given.method,
-        step_seconds=given.step_ms / 1000,
-        step_on=given.step_on,
-        steps=given.steps,
-        seconds=given.seconds,
-        repeats=given.repeats,
-        budget=given.budget,
-        with_torch=not given.no_torch,
-    )
-    target = Target(given.dataset, None, given.collate, given.batch_size, given.shuffle, given.on_error)
-    for path in filter(None, (given.html, given.png, given.out)):
-        _check_writable(path)
-    if given.png:
-        pages.matplotlib()
-    status = 0
-    try:
-        result = run_bench(target, options, progress=not given.json)
-    except Stopped as stopped:
-        if stopped.result is None:
-            raise
-        result, status = stopped.result, 130
-        print("\nmillrace bench: stopped", file=sys.stderr)
-    except Exception as error:
-        if given.json:
-            samples = {"samples": error.found} if hasattr(error, "found") else {}
-            print(json.dumps({"version": 1, "target": given.dataset, "error": str(error), **samples}))
-        raise
-    print(json.dumps(result.to_json()) if given.json else printable(result.text()))
-    if given.out:
-        with open(given.out, "w", encoding="utf-8") as file:
-            json.dump(result.to_json(), file, indent=1)
-    if given.html:
-        pages.write_html(result, given.html)
-    if given.png:
-        pages.write_png(result, given.png)
-    return status
-
-
-def _check_writable(path: str) -> None:
-    """Before anything is measured, that the end does not lose it. An OSError with a remedy."""
-    existed = os.path.exists(path)
-    try:
-        open(path, "ab").close()
-    except OSError as error:
-        raise OSError(
-            f"{path} cannot be written ({error.strerror}); nothing was measured: name another file"
-        ) from None
-    if not existed:
-        os.unlink(path)
 
 
 def _numbers(text: str) -> list[int]:
@@ -163,3 +100,62 @@ _OPTIONS = [
     option("--png", metavar="FILE", help="the plots as a picture (needs matplotlib)"),
     option("--out", metavar="FILE", help="everything as JSON in this file, besides the table"),
 ]
+
+
+@command("bench", _WHAT, _OPTIONS, "stopped before anything was measured", wrong=(ValueError,))
+def main(given: argparse.Namespace) -> int:
+    from ..bench import Options, Stopped, Target, pages, run_bench
+
+    options = Options(
+        workers=given.workers,
+        prefetch=given.prefetch,
+        pin=given.pin and _SWITCHES[given.pin],
+        methods=given.method,
+        step_seconds=given.step_ms / 1000,
+        step_on=given.step_on,
+        steps=given.steps,
+        seconds=given.seconds,
+        repeats=given.repeats,
+        budget=given.budget,
+        with_torch=not given.no_torch,
+    )
+    target = Target(given.dataset, None, given.collate, given.batch_size, given.shuffle, given.on_error)
+    for path in filter(None, (given.html, given.png, given.out)):
+        _check_writable(path)
+    if given.png:
+        pages.matplotlib()
+    status = 0
+    try:
+        result = run_bench(target, options, progress=not given.json)
+    except Stopped as stopped:
+        if stopped.result is None:
+            raise
+        result, status = stopped.result, 130
+        print("\nmillrace bench: stopped", file=sys.stderr)
+    except Exception as error:
+        if given.json:
+            samples = {"samples": error.found} if hasattr(error, "found") else {}
+            print(json.dumps({"version": 1, "target": given.dataset, "error": str(error), **samples}))
+        raise
+    show(given, result.to_json(), result.text())
+    if given.out:
+        with open(given.out, "w", encoding="utf-8") as file:
+            json.dump(result.to_json(), file, indent=1)
+    if given.html:
+        pages.write_html(result, given.html)
+    if given.png:
+        pages.write_png(result, given.png)
+    return status
+
+
+def _check_writable(path: str) -> None:
+    """Before anything is measured, that the end does not lose it. An OSError with a remedy."""
+    existed = os.path.exists(path)
+    try:
+        open(path, "ab").close()
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot be written ({error.strerror}); nothing was measured: name another file"
+        ) from None
+    if not existed:
+        os.unlink(path)

@@ -2,66 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
+from contextlib import closing
 
-from ..texts import refuse
-from .frame import command, number, option, parsed
+from ..texts import StatusLine, refuse
+from .frame import command, number, option
 
 _WHAT = (
     "Times disk, page cache, store, decoding, memory and GPU link in about 12 s, says how many samples a"
     " second each allows, and what to fix first. Fails when something is broken, or the model needs more."
 )
-
-
-@command("doctor", wrong=(ValueError, FileNotFoundError))
-def main(arguments: list[str]) -> int:
-    """The exit status: 0, 1 when something is broken or the need is not met, 2 for wrong arguments, 130 after
-    Ctrl-C.
-    """
-    given = parsed("doctor", _WHAT, _OPTIONS, arguments)
-    if given.ranks is not None and given.ranks > 0:
-        os.environ["LOCAL_WORLD_SIZE"] = str(given.ranks)
-    from ..doctor import examine, need_of
-    from ..doctor.page import show
-
-    shown = not given.json and sys.stderr.isatty()
-
-    def say(what: str) -> None:
-        if shown:
-            print(f"\r{'timing ' + what + ' ...' if what else ''}\033[K", end="", file=sys.stderr, flush=True)
-
-    path, url = _path_and_url(given.places)
-    refuse(
-        {
-            f"--ranks={given.ranks} should be 1 or more": given.ranks is not None and given.ranks < 1,
-            f"--tmp={given.tmp} is no folder": given.tmp is not None and not os.path.isdir(given.tmp),
-        }
-    )
-    need = need_of(
-        given.kind, given.sample_bytes, given.model_needs, given.step_ms, given.batch_size, given.length
-    )
-    try:
-        found = examine(need, path=path, url=url, quick=given.quick, tmp=given.tmp, root=given.root, say=say)
-    finally:
-        say("")
-    if given.json:
-        print(json.dumps(found))
-    else:
-        show(found, sys.stdout)
-    return 0 if found["ok"] else 1
-
-
-def _path_and_url(places: list[str]) -> tuple[str | None, str | None]:
-    from millrace.stores.settings import locate
-
-    urls = [place for place in places if locate(place).local is None]
-    paths = [place for place in places if place not in urls]
-    if len(urls) > 1 or len(paths) > 1:
-        raise ValueError("give one path, one URL of an object, or one of each")
-    return next(iter(paths), None), next(iter(urls), None)
-
 
 _OPTIONS = [
     option(
@@ -107,3 +60,49 @@ _OPTIONS = [
         help="read /proc, /sys and /dev/shm below this folder: a copy of another machine's",
     ),
 ]
+
+
+@command("doctor", _WHAT, _OPTIONS, wrong=(ValueError, FileNotFoundError))
+def main(given: argparse.Namespace) -> int:
+    """The exit status is 1, too, when something is broken or the need is not met."""
+    if given.ranks is not None and given.ranks > 0:
+        os.environ["LOCAL_WORLD_SIZE"] = str(given.ranks)
+    from ..doctor.attainable import need_of
+    from ..doctor.examination import examine
+    from ..doctor.page import show
+
+    path, url = _path_and_url(given.places)
+    refuse(
+        {
+            f"--ranks={given.ranks} should be 1 or more": given.ranks is not None and given.ranks < 1,
+            f"--tmp={given.tmp} is no folder": given.tmp is not None and not os.path.isdir(given.tmp),
+        }
+    )
+    need = need_of(
+        given.kind, given.sample_bytes, given.model_needs, given.step_ms, given.batch_size, given.length
+    )
+    with closing(StatusLine(quiet=given.json)) as line:
+        found = examine(
+            need,
+            path=path,
+            url=url,
+            quick=given.quick,
+            tmp=given.tmp,
+            root=given.root,
+            say=lambda what: line.show(f"timing {what} ..."),
+        )
+    if given.json:
+        print(json.dumps(found))
+    else:
+        show(found, sys.stdout)
+    return 0 if found["ok"] else 1
+
+
+def _path_and_url(places: list[str]) -> tuple[str | None, str | None]:
+    from millrace.stores.settings import locate
+
+    urls = [place for place in places if locate(place).local is None]
+    paths = [place for place in places if place not in urls]
+    if len(urls) > 1 or len(paths) > 1:
+        raise ValueError("give one path, one URL of an object, or one of each")
+    return next(iter(paths), None), next(iter(urls), None)

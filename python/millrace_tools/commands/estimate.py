@@ -16,7 +16,7 @@ from millrace._common.regular_files import open_regular
 from ..estimate import estimate
 from ..named import divided, named
 from ..texts import Progress, refuse
-from .frame import command, explained, number, option, parsed, printable
+from .frame import command, explained, number, option, show
 
 _WHAT = (
     "What a training run needs of its loader, what the loader gives, and what waiting costs. Say what it"
@@ -34,21 +34,72 @@ _WITH_REMOTE = (
 _WAYS = ("measured", "measured_tokens", "dataset", "loader", "profile")
 _HAVE = {"step_ms": ("profile",), "batch_size": ("profile", "loader")}  # ways that know what must be given
 
+_OPTIONS = [
+    option(
+        "--step-ms", type=number, metavar="MS", help="the model's own time for a step, the batch being ready"
+    ),
+    option("--batch-size", type=number, metavar="N", help="samples of one rank's step"),
+    option("--world-size", type=number, default=1, metavar="N", help="ranks, one GPU each (default: 1)"),
+    option("--samples", type=number, metavar="N", help="of an epoch, over all ranks"),
+    option("--tokens", type=number, metavar="N", help="the same in tokens, with --length"),
+    option("--length", type=number, metavar="N", help="tokens of one sample; rates are said in tokens, too"),
+    option("--epochs", type=number, metavar="N", help="default: 1"),
+    option("--steps", type=number, metavar="N", help="the run's length, in place of --samples and --epochs"),
+    option("--price-per-hour", type=number, metavar="PRICE", help="of one GPU"),
+    option("--currency", default="USD", help="of the price (default: USD)"),
+    option("--measured", type=number, metavar="RATE", help="samples per second"),
+    option("--measured-tokens", type=number, metavar="RATE", help="tokens per second, with --length"),
+    option(
+        "--dataset",
+        metavar="MODULE:NAME",
+        help="measure this dataset, or a function that makes it, in millrace's loader; also SCRIPT.py:NAME",
+    ),
+    option(
+        "--loader",
+        metavar="MODULE:NAME",
+        help="measure this loader, millrace's or another, or a function that makes it",
+    ),
+    option(
+        "--profile",
+        metavar="FILE",
+        help="the JSON of a run's loader.stats(); step time and batch size come from it, too, unless given",
+    ),
+    option("--seconds", type=number, default=5.0, metavar="S", help="how long to measure (default: 5)"),
+    option(
+        "--ranks-per-node",
+        type=int,
+        metavar="N",
+        help="measure with one N-th of this machine's CPUs, as each of N ranks has; with --remote they share"
+        " its network",
+    ),
+    option(
+        "--remote", action="store_true", help="also how many nodes of CPUs help, and whether they pay for it"
+    ),
+    option("--node-cpus", type=number, metavar="N", help="of a node"),
+    option("--node-price-per-hour", type=number, metavar="PRICE", help="of a node"),
+    option(
+        "--cpus", type=number, metavar="N", help="of one rank, for its rate (measured here: those of here)"
+    ),
+    option("--sample-bytes", type=number, metavar="N", help="of a sample in a batch, unless measured here"),
+    option("--network-gbit", type=number, metavar="N", help="Gbit/s that a machine with GPUs may receive"),
+    option("--cpu-s-per-gb", type=number, metavar="S", help="a rank's CPU seconds for each GB it receives"),
+    option("--share", type=number, metavar="X", help="what a node's CPU makes, where one of a rank makes 1"),
+]
+_NOT_OF_ESTIMATE = {"dataset", "loader", "profile", "seconds", "ranks_per_node", "json", "remote"}
+_NOT_OF_ESTIMATE |= set(_WITH_REMOTE)
 
-@command("estimate", wrong=(ValueError, FileNotFoundError))
-def main(arguments: list[str]) -> int:
-    """The exit status: 0, 1 when measuring fails, 2 for wrong arguments, 130 after Ctrl-C."""
-    given = parsed("estimate", _WHAT, _OPTIONS, arguments)
+
+@command("estimate", _WHAT, _OPTIONS, wrong=(ValueError, FileNotFoundError))
+def main(given: argparse.Namespace) -> int:
     _check_remote(given)
     made, source, rate = _estimated(given)
     nodes = _nodes(made, rate, given) if given.remote else None
-    if given.json:
-        found = {**made.to_dict(), "measured_by": source}
-        print(json.dumps(found if nodes is None else {**found, "remote": nodes.to_dict()}))
-    else:
-        print(printable(f"{made}\n          measured: {source}") if source else made)
-        if nodes is not None:
-            print(nodes)
+    found = {**made.to_dict(), "measured_by": source}
+    lines = [str(made), *([f"          measured: {source}"] if source else [])]
+    if nodes is not None:
+        found["remote"] = nodes.to_dict()
+        lines.append(str(nodes))
+    show(given, found, "\n".join(lines))
     return 0
 
 
@@ -166,58 +217,3 @@ def _measured(name: str, given: argparse.Namespace) -> Any:
         except Exception as error:
             reason = explained(error)
             raise _Failed(reason if reason.startswith(f"{name}: ") else f"{name}: {reason}") from error
-
-
-_OPTIONS = [
-    option(
-        "--step-ms", type=number, metavar="MS", help="the model's own time for a step, the batch being ready"
-    ),
-    option("--batch-size", type=number, metavar="N", help="samples of one rank's step"),
-    option("--world-size", type=number, default=1, metavar="N", help="ranks, one GPU each (default: 1)"),
-    option("--samples", type=number, metavar="N", help="of an epoch, over all ranks"),
-    option("--tokens", type=number, metavar="N", help="the same in tokens, with --length"),
-    option("--length", type=number, metavar="N", help="tokens of one sample; rates are said in tokens, too"),
-    option("--epochs", type=number, metavar="N", help="default: 1"),
-    option("--steps", type=number, metavar="N", help="the run's length, in place of --samples and --epochs"),
-    option("--price-per-hour", type=number, metavar="PRICE", help="of one GPU"),
-    option("--currency", default="USD", help="of the price (default: USD)"),
-    option("--measured", type=number, metavar="RATE", help="samples per second"),
-    option("--measured-tokens", type=number, metavar="RATE", help="tokens per second, with --length"),
-    option(
-        "--dataset",
-        metavar="MODULE:NAME",
-        help="measure this dataset, or a function that makes it, in millrace's loader; also SCRIPT.py:NAME",
-    ),
-    option(
-        "--loader",
-        metavar="MODULE:NAME",
-        help="measure this loader, millrace's or another, or a function that makes it",
-    ),
-    option(
-        "--profile",
-        metavar="FILE",
-        help="the JSON of a run's loader.stats(); step time and batch size come from it, too, unless given",
-    ),
-    option("--seconds", type=number, default=5.0, metavar="S", help="how long to measure (default: 5)"),
-    option(
-        "--ranks-per-node",
-        type=int,
-        metavar="N",
-        help="measure with one N-th of this machine's CPUs, as each of N ranks has; with --remote they share"
-        " its network",
-    ),
-    option(
-        "--remote", action="store_true", help="also how many nodes of CPUs help, and whether they pay for it"
-    ),
-    option("--node-cpus", type=number, metavar="N", help="of a node"),
-    option("--node-price-per-hour", type=number, metavar="PRICE", help="of a node"),
-    option(
-        "--cpus", type=number, metavar="N", help="of one rank, for its rate (measured here: those of here)"
-    ),
-    option("--sample-bytes", type=number, metavar="N", help="of a sample in a batch, unless measured here"),
-    option("--network-gbit", type=number, metavar="N", help="Gbit/s that a machine with GPUs may receive"),
-    option("--cpu-s-per-gb", type=number, metavar="S", help="a rank's CPU seconds for each GB it receives"),
-    option("--share", type=number, metavar="X", help="what a node's CPU makes, where one of a rank makes 1"),
-]
-_NOT_OF_ESTIMATE = {"dataset", "loader", "profile", "seconds", "ranks_per_node", "json", "remote"}
-_NOT_OF_ESTIMATE |= set(_WITH_REMOTE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import functools
+import json
 import os
 import sys
 import traceback
@@ -19,27 +19,27 @@ def option(*names: str, **settings: Any) -> Option:
     return names, settings
 
 
-def parsed(verb: str, description: str, options: list[Option], arguments: list[str]) -> argparse.Namespace:
-    """The arguments of a verb that has these options and --json."""
+def command(
+    verb: str,
+    description: str,
+    options: list[Option],
+    stopped: str = "stopped",
+    wrong: tuple[type[Exception], ...] = (),
+) -> Callable[[Callable[[argparse.Namespace], int]], Command]:
+    """Makes of a verb's main(), which gets the values of these options and of --json, a function of the words
+    behind the verb. The exit status is main's, or 130 after Ctrl-C, 2 for wrong words and for errors of the
+    kinds `wrong`, 1 for others, which are printed.
+    """
     parser = argparse.ArgumentParser(prog=f"millrace {verb}", description=description)
     for names, settings in options:
         parser.add_argument(*names, **settings)
     parser.add_argument("--json", action="store_true", help="print everything as JSON instead")
-    return parser.parse_args(arguments)
 
-
-def command(
-    verb: str, stopped: str = "stopped", wrong: tuple[type[Exception], ...] = ()
-) -> Callable[[Command], Command]:
-    """A decorator of a verb's main(): its exit status, or 130 after Ctrl-C, 2 for errors of the kinds
-    `wrong`, 1 for others, which are printed.
-    """
-
-    def decorate(main: Command) -> Command:
-        @functools.wraps(main)
+    def decorate(main: Callable[[argparse.Namespace], int]) -> Command:
         def ended(arguments: list[str]) -> int:
+            given = parser.parse_args(arguments)
             try:
-                return main(arguments)
+                return main(given)
             except KeyboardInterrupt:
                 print(f"\nmillrace {verb}: {stopped}", file=sys.stderr)
                 return 130
@@ -50,6 +50,11 @@ def command(
         return ended
 
     return decorate
+
+
+def show(given: argparse.Namespace, found: Any, text: str) -> None:
+    """What a command has found: as JSON where that was asked for, else as text."""
+    print(printable(json.dumps(found) if given.json else text))
 
 
 def explained(error: Exception) -> str:

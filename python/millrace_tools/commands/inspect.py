@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import argparse
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from ..texts import Progress
-from .frame import command, option, parsed, printable
+from .frame import command, option, show
 
 _WHAT = (
     "Says what is in tar shards: samples, fields, sizes, labels, duplicates, and what is broken. Fails when"
@@ -25,12 +25,9 @@ _OPTIONS = [
 _WIDTH, _MOST_LABELS, _MOST_BROKEN = 30, 20, 20
 
 
-@command("inspect")
-def main(arguments: list[str]) -> int:
-    """The exit status: 0 for sound shards, 1 when something is broken, 2 for wrong arguments, 130 after
-    Ctrl-C.
-    """
-    given = parsed("inspect", _WHAT, _OPTIONS, arguments)
+@command("inspect", _WHAT, _OPTIONS)
+def main(given: argparse.Namespace) -> int:
+    """The exit status is 1, too, when something is broken."""
     from millrace.datasets.webdataset.urls import expand_urls
 
     from ..pack.survey import survey
@@ -38,7 +35,7 @@ def main(arguments: list[str]) -> int:
     with closing(Progress("reading", None, quiet=given.json)) as progress:
         urls = [url for text in given.urls for url in _of_folder(text) or expand_urls(text)]
         found = survey(urls, progress, decode_pictures=given.decode)
-    print(printable(json.dumps(found) if given.json else _text(found)))
+    show(given, found, _text(found))
     return 1 if found["broken"]["count"] else 0
 
 

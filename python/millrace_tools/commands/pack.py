@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from typing import Any
 
 from ..named import is_name, named
-from .frame import command, option, parsed, printable
+from .frame import command, option, show
 
 _WHAT = (
     "Writes a data set as shards: plain tars that the webdataset package reads, each with an index, and"
@@ -16,38 +15,6 @@ _WHAT = (
 )
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
-
-@command("pack", "stopped; complete shards stay, and the same command goes on behind them")
-def main(arguments: list[str]) -> int:
-    """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
-    given = parsed("pack", _WHAT, _OPTIONS, arguments)
-    from ..pack import pack
-
-    chosen = vars(given)
-    sources, destination = chosen.pop("source"), chosen.pop("destination")
-    as_json = chosen.pop("json")
-    if len(sources) == 1:
-        sources = named(sources[0]) if is_name(sources[0]) else sources[0]
-    report = pack(sources, destination, progress=not as_json, **chosen)
-    print(json.dumps(report) if as_json else printable(_summary(report, destination)))
-    return 0
-
-
-def _summary(report: dict[str, Any], destination: str) -> str:
-    shards = len(report["shards"])
-    lines = [
-        f"{report['samples']:,} samples, {report['bytes']:,} bytes in {shards:,} shard{'s' * (shards != 1)}"
-        f" in {destination}"
-    ]
-    lines += [
-        f"  {name}: {total['files']:,} files, {total['bytes']:,} bytes"
-        for name, total in report["fields"].items()
-    ]
-    lines += [f"  {count:,} pictures {note}" for note, count in report["pictures"]["notes"].items()]
-    if report["skipped"]:
-        lines.append(f"  {len(report['skipped']):,} samples skipped; dataset.json says which and why")
-    return "\n".join(lines)
 
 
 def _size(text: str) -> int:
@@ -124,3 +91,32 @@ _OPTIONS = [
     option("--on-error", choices=("raise", "skip"), default="raise", help="samples that cannot be read"),
     option("--verify", action="store_true", help="read all shards again and compare"),
 ]
+
+
+@command("pack", _WHAT, _OPTIONS, "stopped; complete shards stay, and the same command goes on behind them")
+def main(given: argparse.Namespace) -> int:
+    from ..pack import pack
+
+    chosen = {name: value for name, value in vars(given).items() if name != "json"}
+    sources = chosen.pop("source")
+    if len(sources) == 1:
+        sources = named(sources[0]) if is_name(sources[0]) else sources[0]
+    report = pack(sources, progress=not given.json, **chosen)
+    show(given, report, _summary(report, given.destination))
+    return 0
+
+
+def _summary(report: dict[str, Any], destination: str) -> str:
+    shards = len(report["shards"])
+    lines = [
+        f"{report['samples']:,} samples, {report['bytes']:,} bytes in {shards:,} shard{'s' * (shards != 1)}"
+        f" in {destination}"
+    ]
+    lines += [
+        f"  {name}: {total['files']:,} files, {total['bytes']:,} bytes"
+        for name, total in report["fields"].items()
+    ]
+    lines += [f"  {count:,} pictures {note}" for note, count in report["pictures"]["notes"].items()]
+    if report["skipped"]:
+        lines.append(f"  {len(report['skipped']):,} samples skipped; dataset.json says which and why")
+    return "\n".join(lines)

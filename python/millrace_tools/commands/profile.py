@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import argparse
 from contextlib import closing
 
 from ..texts import Progress
-from .frame import command, option, parsed, printable
+from .frame import command, option, show
 
 _WHAT = (
     "Looks at samples of a dataset and writes their statistics: the reference that"
     ' millrace.watch(loader, "profile.json") compares a training run with.'
 )
-
-
-@command("profile", "stopped; nothing was written")
-def main(arguments: list[str]) -> int:
-    """The exit status: 0, 1 for an error, which is printed, 2 for wrong arguments, 130 after Ctrl-C."""
-    given = parsed("profile", _WHAT, _OPTIONS, arguments)
-    from ..drift import DriftOptions, DriftProfile
-    from ..named import batches_of
-
-    batches, count, what = batches_of(
-        given.dataset, given.batch_size, given.workers, given.picture_size, given.ragged
-    )
-    total = given.samples if count is None else min(count, given.samples or count)
-    with closing(Progress("looking at samples", total, quiet=given.json)) as progress:
-        options = DriftOptions(fields=given.field or None)
-        profile = DriftProfile.of(
-            batches, given.samples or None, options=options, progress=lambda samples: progress.add(samples, 0)
-        )
-    profile.about = {"dataset": given.dataset, "kind": what}
-    if given.out:
-        profile.save(given.out)
-    text = json.dumps(profile.to_dict()) if given.json else str(profile)
-    written = f"\n\nwritten to {given.out}" if given.out and not given.json else ""
-    print(printable(text + written))
-    return 0
 
 
 def _workers(text: str) -> int | str:
@@ -77,3 +52,25 @@ _OPTIONS = [
     option("--ragged", action="store_true", help="samples have sizes of their own: they are not stacked"),
     option("--field", action="append", metavar="NAME", help="only this field; may be repeated"),
 ]
+
+
+@command("profile", _WHAT, _OPTIONS, "stopped; nothing was written")
+def main(given: argparse.Namespace) -> int:
+    from ..drift import DriftOptions, DriftProfile
+    from ..named import batches_of
+
+    batches, count, what = batches_of(
+        given.dataset, given.batch_size, given.workers, given.picture_size, given.ragged
+    )
+    total = given.samples if count is None else min(count, given.samples or count)
+    with closing(Progress("looking at samples", total, quiet=given.json)) as progress:
+        options = DriftOptions(fields=given.field or None)
+        profile = DriftProfile.of(
+            batches, given.samples or None, options=options, progress=lambda samples: progress.add(samples, 0)
+        )
+    profile.about = {"dataset": given.dataset, "kind": what}
+    if given.out:
+        profile.save(given.out)
+    written = f"\n\nwritten to {given.out}" if given.out else ""
+    show(given, profile.to_dict(), f"{profile}{written}")
+    return 0

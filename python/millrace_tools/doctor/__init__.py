@@ -3,8 +3,3 @@
 Measuring is in disk, network, batches, copies; reading of the kernel's files in machine; judging in
 attainable, findings and system_rules.
 """
-
-from .attainable import KINDS, Need, need_of
-from .examination import examine
-
-__all__ = ["KINDS", "Need", "examine", "need_of"]

@@ -13,11 +13,11 @@ from typing import Any
 from millrace import _core
 from millrace.stores.settings import locate
 
+from ..system_files import SystemFiles
 from . import batches, copies, disk
 from .attainable import Need, resources, tightest
 from .findings import findings
 from .machine import file_system, machine, software
-from .system_files import SystemFiles
 from .timing import explained, within
 
 _MEMORY_KINDS = ("tmpfs", "ramfs", "devtmpfs")

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from millrace import _core
 
-from .system_files import SystemFiles, cpu_list, groups, whole
+from ..system_files import SystemFiles, cpu_list, groups, whole
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -243,17 +243,15 @@ def file_system(files: SystemFiles, path: str | os.PathLike[str]) -> dict[str, A
     except OSError:
         return unknown
     number = f"{os.major(device)}:{os.minor(device)}"
-    for line in files.text("/proc/self/mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        place, kind = left.split(), right.split()
-        if len(place) >= 5 and len(kind) >= 2 and place[2] == number:
+    for mounted, _, _, kind, source, _ in files.mounts():
+        if mounted == number:
             folder = f"/sys/dev/block/{number}"
             spins = files.number(f"{folder}/queue/rotational")
             if spins is None:  # a partition: its disk knows
                 spins = files.number(f"{folder}/../queue/rotational")
             return {
-                "kind": kind[0],
-                "source": kind[1],
+                "kind": kind,
+                "source": source,
                 "device": number,
                 "rotational": None if spins is None else bool(spins),
             }

@@ -181,7 +181,7 @@ class DriftProfile:
 
     def merge(self, *others: DriftProfile) -> DriftProfile:
         """One of all samples together. ValueError when fields of one name are of different kinds."""
-        merged = DriftProfile(_core.DriftStats(self._raw()), self.about)
+        merged = DriftProfile(_core.DriftStats(self._native.to_dict()), self.about)
         for other in others:
             merged._native.merge(other._native)
         return merged
@@ -194,7 +194,7 @@ class DriftProfile:
         samples; `counts`: [number, how often], the most frequent first. `repeats`: samples, how many came
         before in their epoch, how many different ones there are.
         """
-        data = self._raw()
+        data = self._native.to_dict()
         for field in data["fields"].values():
             for series in [*field["series"], *([field["lengths"]] if field["lengths"] else [])]:
                 series["std"] = math.sqrt(series["m2"] / series["count"]) if series["count"] else None
@@ -202,13 +202,10 @@ class DriftProfile:
         about = {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **self.about}
         return {"millrace_drift_profile": VERSION, "about": about, **data}
 
-    def _raw(self) -> dict[str, Any]:
-        return self._native.to_dict()
-
     @property
     def samples(self) -> int:
         """In the batches that were looked at."""
-        return self._raw()["samples"]
+        return self._native.to_dict()["samples"]
 
     @property
     def fields(self) -> dict[str, dict[str, Any]]:
@@ -222,7 +219,7 @@ class DriftProfile:
         return table(self.to_dict())
 
     def __repr__(self) -> str:
-        raw = self._raw()
+        raw = self._native.to_dict()
         return f"DriftProfile({raw['samples']} samples, fields: {', '.join(raw['fields'])})"
 
 

@@ -21,8 +21,8 @@ import io
 import json
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +220,7 @@ class ParquetSource(Source):
         if len(set(self._names.values())) < len(paths):
             self._names = {path: str(Path(path).with_suffix("")).strip("/") for path in paths}
         self._place = [(unit, row) for unit, length in enumerate(self.unit_lengths) for row in range(length)]
-        self._tables: OrderedDict[tuple[int, bool], Any] = OrderedDict()
+        self._tables = lru_cache(WINDOW_UNITS + 2)(self._read_group)
         self._lock = threading.Lock()
 
     def _opened(self, path: str) -> Any:
@@ -238,19 +238,19 @@ class ParquetSource(Source):
         unit, row = self._place[number]
         path, _, first = self._groups[unit]
         if self._has_keys:
-            return str(self._table(unit, labels_only=True).column("__key__")[row].as_py())
+            return str(self._table(unit, True).column("__key__")[row].as_py())
         return f"{self._names[path]}/{first + row:09d}"
 
     def label(self, number: int) -> int | None:
         unit, row = self._place[number]
         if self._label_column is None:
             return None
-        value = self._table(unit, labels_only=True).column(self._label_column)[row].as_py()
+        value = self._table(unit, True).column(self._label_column)[row].as_py()
         return value if isinstance(value, int) else None
 
     def read(self, number: int) -> dict[str, bytes]:
         unit, row = self._place[number]
-        table = self._table(unit, labels_only=False)
+        table = self._table(unit, False)
         values = {name: table.column(name)[row].as_py() for name in table.column_names if name != "__key__"}
         for name, value in values.items():
             if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
@@ -258,17 +258,14 @@ class ParquetSource(Source):
         return encode_fields(values)
 
     def _table(self, unit: int, labels_only: bool) -> Any:
-        with self._lock:
-            key = (unit, labels_only)
-            if key not in self._tables:
-                path, group, _ = self._groups[unit]
-                columns = [*["__key__"] * self._has_keys, *filter(None, [self._label_column])]
-                with self._opened(path) as file:
-                    self._tables[key] = file.read_row_group(group, columns=columns if labels_only else None)
-                while len(self._tables) > WINDOW_UNITS + 2:
-                    self._tables.popitem(last=False)
-            self._tables.move_to_end(key)
-            return self._tables[key]
+        with self._lock:  # so that threads do not read a group each
+            return self._tables(unit, labels_only)
+
+    def _read_group(self, unit: int, labels_only: bool) -> Any:
+        path, group, _ = self._groups[unit]
+        columns = [*["__key__"] * self._has_keys, *filter(None, [self._label_column])]
+        with self._opened(path) as file:
+            return file.read_row_group(group, columns=columns if labels_only else None)
 
 
 def _labels_of(schema: Any) -> tuple[list[str] | None, str | None]:

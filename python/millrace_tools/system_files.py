@@ -54,6 +54,14 @@ class SystemFiles:
         kib = whole(self.values("/proc/meminfo").get(key, "").partition(" ")[0])
         return None if kib is None else kib << 10
 
+    def mounts(self) -> Iterator[tuple[str, str, str, str, str, str]]:
+        """(the device's numbers, root, point, kind, source, options) of each mount that this process sees."""
+        for line in self.text("/proc/self/mountinfo").splitlines():
+            left, _, right = line.partition(" - ")
+            place, kind = left.split(), right.split()
+            if len(place) >= 5 and len(kind) >= 2:
+                yield place[2], place[3], place[4], kind[0], kind[1], "".join(kind[2:3])
+
 
 class Group:
     """A control group's folder; `v2`: which of the kernel's two interfaces it has."""
@@ -104,18 +112,13 @@ def groups(files: SystemFiles, controller: str) -> Iterator[Group]:
     own = [
         line.split(":", 2) for line in files.text("/proc/self/cgroup").splitlines() if line.count(":") >= 2
     ]
-    for line in files.text("/proc/self/mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        place, kind = left.split(), right.split()
-        if len(place) < 5 or len(kind) < 3 or kind[0] not in ("cgroup", "cgroup2"):
-            continue
-        v2 = kind[0] == "cgroup2"
-        if not v2 and controller not in kind[2].split(","):
+    for _, root, point, kind, _, options in files.mounts():
+        v2 = kind == "cgroup2"
+        if not v2 and (kind != "cgroup" or controller not in options.split(",")):
             continue
         path = next(
             (entry[2] for entry in own if (not entry[1] if v2 else controller in entry[1].split(","))), "/"
         )
-        root, point = place[3], place[4]
         # A container's mount may show only the inside of its own group, while the kernel names it from
         # outside.
         if root != "/" and path.startswith(root):
