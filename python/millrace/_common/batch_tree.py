@@ -113,14 +113,3 @@ class Around(Iterator[Any]):
         if name.startswith("__") or name == "_batches":
             raise AttributeError(name)
         return getattr(self._batches, name)
-
-
-def arranged(views: Any, made: Callable[[Any], Any], tuples: type = tuple) -> Any:
-    """Lists, tuples and dicts in each other as in `views`, with what `made` gives of each view in its place.
-    `tuples`: what becomes of tuples.
-    """
-    if isinstance(views, Mapping):
-        return {key: arranged(part, made, tuples) for key, part in views.items()}
-    if isinstance(views, (list, tuple)):
-        return (tuples if isinstance(views, tuple) else list)(arranged(part, made, tuples) for part in views)
-    return made(views)
