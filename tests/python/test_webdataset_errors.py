@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import re
 import tarfile
 import warnings
 
@@ -23,6 +24,8 @@ from millrace.datasets import (
     warn_and_continue,
     warn_and_stop,
 )
+from millrace.datasets.webdataset.cache import StreamingOpen
+from millrace.datasets.webdataset.tar_streams import tar_file_iterator
 from shard_data import numbered_shards, write_tar
 from split_cases import number
 
@@ -331,3 +334,13 @@ def test_an_epoch_that_begins_once_more_in_new_workers_warns(tmp_path):
     assert warned(WebDataset(urls).shuffle(3), torchs, persistent_workers=True) == []
     assert warned(WebDataset(urls).shuffle(3), DataLoader) == []
     assert warned(WebDataset(urls), torchs) == []
+
+
+def test_mistakes_in_the_steps_are_no_shards_errors(tmp_path):
+    """A handler decides about shards: a pattern that is none, or an entry without an URL, is raised."""
+    path = tmp_path / "a.tar"
+    write_tar(path, [("a.txt", b"a")])
+    with open(path, "rb") as file, pytest.raises(re.error):
+        list(tar_file_iterator(file, skip_meta="(", handler=lambda error: True))
+    with pytest.raises(KeyError, match="url"):
+        list(StreamingOpen(handler=lambda error: True)([{"other": 1}]))

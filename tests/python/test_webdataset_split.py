@@ -130,3 +130,14 @@ def test_shuffles_are_random(shards):
 def _at(dataset, epoch):
     dataset.set_epoch(epoch)
     return dataset
+
+
+def test_a_step_added_in_another_process_keeps_the_rank_that_was_sent(shards, become):
+    """A spawned worker has no process group: the dataset says whose share it is, with what is added, too."""
+    become(1, 2)
+    sent = pickle.dumps(WebDataset(shards).map(number))
+    own = list(pickle.loads(sent))
+    become(0, 1)
+    arrived = pickle.loads(sent)
+    assert 0 < len(own) < TOTAL
+    assert list(arrived.select(lambda number: True)) == list(arrived) == own

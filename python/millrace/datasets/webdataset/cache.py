@@ -112,10 +112,11 @@ class StreamingOpen:
         return local_path(url) if islocal(url) else None
 
     def __call__(self, urls: Iterable[str | dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        return handled(self._opened, urls, self.handler)
+        # outside of what the handler decides about: a step before that gives no "url" is a mistake
+        named = (entry["url"] if isinstance(entry, dict) else entry for entry in urls)
+        return handled(self._opened, named, self.handler)
 
-    def _opened(self, entry: str | dict[str, Any]) -> dict[str, Any]:
-        url = entry["url"] if isinstance(entry, dict) else entry
+    def _opened(self, url: str) -> dict[str, Any]:
         if self.verbose:
             print(f"millrace: opens {url}", file=sys.stderr)
         path = self._path(url)

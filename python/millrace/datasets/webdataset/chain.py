@@ -129,6 +129,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
 
     def _copy(self) -> Any:
         other = copy.copy(self)
+        other._world = self._world  # __getstate__() says where the copy is, which may be a spawned worker
         other._forget()
         return other
 

@@ -4,6 +4,7 @@ rsample.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -317,7 +318,7 @@ class CountedFlow:
         self._source, self._chooses, self._count, self._stop = source, chooses, own or 0, stop
 
     def __iter__(self) -> Iterator[Any]:
-        rest = None if self._stop is None else max(0, self._stop - self._count)
+        rest = None if self._stop is None else min(max(0, self._stop - self._count), sys.maxsize)
         for item in islice(self._source, rest):
             self._count += 1
             if self._chooses(self._count - 1):

@@ -39,13 +39,14 @@ def tar_file_iterator(
 
     skip_meta: a regular expression of names that are left out; None leaves out "__name__" only.
     """
+    skip = None if skip_meta is None else re.compile(skip_meta)
 
     def file_of(member: tarfile.TarInfo) -> Any:
         name = member.name
         archive.members = []  # type: ignore[attr-defined]  # it keeps all of them otherwise
         if not member.isreg() or ("/" not in name and name.startswith("__") and name.endswith("__")):
             return LEFT_OUT
-        if skip_meta is not None and re.match(skip_meta, name):
+        if skip is not None and skip.match(name):
             return LEFT_OUT
         name = rename_files(name) if rename_files else name
         if select_files is not None and not select_files(name):
