@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import random
 import warnings
+from functools import partial
 
 import millrace
 import numpy as np
@@ -16,6 +17,7 @@ from thinned import thinned
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import (
     DistributedSampler,
+    IterableDataset,
     RandomSampler,
     SubsetRandomSampler,
     WeightedRandomSampler,
@@ -365,3 +367,25 @@ def test_an_epoch_of_a_stream_that_is_left_early(left_at, method):
     resumed = millrace.DataLoader(Share(), **options, worker_method=method)
     resumed.load_state_dict(state)
     assert [batch.tolist() for batch in resumed] == epochs[0]
+
+
+class FailsAtFirst(IterableDataset):
+    """Its first iter() raises."""
+
+    tries = 0
+
+    def __iter__(self):
+        self.tries += 1
+        if self.tries == 1:
+            raise ValueError("at first")
+        return iter(range(4))
+
+
+@pytest.mark.parametrize("method", [None, "process", "thread"])
+def test_workers_that_stay_try_again_what_iter_raised(method):
+    make = TorchLoader if method is None else partial(millrace.DataLoader, worker_method=method)
+    loader = make(FailsAtFirst(), 2, num_workers=1, persistent_workers=True)
+    with pytest.raises(ValueError, match="at first"):
+        list(loader)
+    for _ in range(2):
+        assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]

@@ -151,9 +151,9 @@ class _Worker:
         self._draws: Any = None  # before the present batch
         self._pictures = PictureCounts() if setup.pictures else None
         self._fetcher: Any = None
-        self._failure: ExceptionWrapper | None = (
-            None  # of the start of the worker or its epoch, reported in place of batches
-        )
+        # of the start of the worker or its epoch, reported in place of batches
+        self._failure: ExceptionWrapper | None = None
+        self._initialised = False  # worker_init_fn has returned
         self._where = f"in DataLoader worker process {setup.worker_id}"
         os.set_blocking(setup.tasks.fd, False)
         self._poll = select.poll()
@@ -216,6 +216,7 @@ class _Worker:
         except Exception:
             self._failure = self._wrapped()
         else:
+            self._initialised = True
             self._make_fetcher()
 
     def _make_fetcher(self) -> None:
@@ -245,8 +246,7 @@ class _Worker:
         if self._setup.prefix is not None:
             self._setup.prefix.next_epoch()
         self._reseed_pipe(shared_seed)
-        # else worker_init_fn failed, and its error stands
-        if self._fetcher is not None or self._failure is None:
+        if self._initialised:  # else the error of worker_init_fn stands; what iter() raised may have gone
             self._make_fetcher()
 
     def _next_message(self) -> tuple:
