@@ -200,12 +200,16 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     elif isinstance(data, Source) and stages.refusing() == ["transform"] and not is_stateful(loader.dataset):
         from .prefix import known_part  # most loaders have no use for it
 
-        return _partial_plan(loader, stages, partial(known_part, data))
+        return _partial_plan(loader, stages, partial(known_part, data), refusal_told=False)
     return Plan(stages.finish(), spec)
 
 
-def _partial_plan(loader: Any, stages: _Stages, recogniser: Callable[[], KnownPart | KnownStream]) -> Plan:
-    """Where not all has a native form, but what `recogniser` finds. Actors run all of it in Python."""
+def _partial_plan(
+    loader: Any, stages: _Stages, recogniser: Callable[[], KnownPart | KnownStream], refusal_told: bool
+) -> Plan:
+    """Where not all has a native form, but what `recogniser` finds. Actors run all of it in Python.
+    `refusal_told`: why the transform is refused is said, if it is, and not what is left of it.
+    """
     lines, refusing = stages.finish(), stages.refusing()
     if loader.remote is not None or "worker_init_fn" in refusing:
         return Plan(lines, None)
@@ -218,7 +222,7 @@ def _partial_plan(loader: Any, stages: _Stages, recogniser: Callable[[], KnownPa
         Stage("transform", True, ", ".join(part.names)),
     ]
     told = {"dataset", "transform"} - set(refusing)
-    if part.prefix.rest:
+    if part.prefix.rest and not (refusal_told and "transform" in refusing):
         known.append(Stage("transform", False, part.prefix.words_of_the_rest()))
         told.add("transform")
     return Plan((*known, *(line for line in lines if line.name not in told)), None, part)
@@ -276,7 +280,7 @@ def _stream_plan(loader: Any) -> Plan:
         return Plan(stages.finish(), spec)
     from .stream_prefix import known_stream
 
-    return _partial_plan(loader, stages, partial(known_stream, loader.dataset))
+    return _partial_plan(loader, stages, partial(known_stream, loader.dataset), refusal_told=True)
 
 
 def _batch_plan(loader: Any) -> Plan:
