@@ -244,6 +244,28 @@ def worker_start() -> str:
     return "\n".join(lines)
 
 
+def starts_once() -> tuple[str]:
+    """Seconds of a process's first epoch that later ones have not, two forked workers."""
+    each = run("worker_start", "fork small", workers=2)
+    first, later = (each.median("millrace", lambda r, key=key: r[key]) for key in ("first_s", "later_s"))  # type: ignore[misc]
+    return (f"{first - later:.2f}",)
+
+
+def since_dlpack() -> tuple[str, ...]:
+    """How much longer small steps take than when bindings were compiled against torch: %, microseconds."""
+    kinds = ("int 1", "numbers 8", "tensor 1", "tensor 8", "tensors 8", "array 8")
+    runs = [run("dlpack", f"inline {kind}") for kind in kinds]
+    more = sorted(100 * (each.factor("this", "other", seconds_a_step) - 1) for each in runs)
+    added = sorted(
+        1e6 * (each.median("this", seconds_a_step) - each.median("other", seconds_a_step)) for each in runs
+    )
+    return f"{more[0]:.0f}", f"{more[-1]:.0f}", f"{added[0]:.1f}", f"{added[-1]:.1f}"
+
+
+def seconds_a_step(record: dict) -> float:
+    return record["seconds"] / record["batches"]
+
+
 def inline() -> tuple[str, ...]:
     return tuple(f"{100 / run('inline_steps', name).factor():.0f}" for name in ("picture 8", "array 64"))
 

@@ -87,6 +87,17 @@ PLACES: list[Said | Table] = [
     Table("docs/python_datasets.md", "worker_start", numbers.worker_start),
     Said(
         "docs/python_datasets.md",
+        "The first epoch of `fork` has {} s in it that come once in a process",
+        numbers.starts_once,
+    ),
+    Said(
+        "docs/limits.md",
+        "Without workers, a step of a few numbers or small tensors takes {} to {} % longer since, {} "
+        "to {} µs",
+        numbers.since_dlpack,
+    ),
+    Said(
+        "docs/python_datasets.md",
         "steps of small samples take between {} % of torch's time (eight pictures) and {} % (64 arrays)",
         numbers.inline,
     ),
