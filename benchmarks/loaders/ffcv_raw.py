@@ -4,10 +4,10 @@ for like peer.
 
 from __future__ import annotations
 
-import hashlib
-import os
+from functools import partial
 
 from benchmarks.loaders import Job, Tolerance
+from benchmarks.loaders._packed import packed
 from benchmarks.loaders._torchvision import import_torchvision
 from benchmarks.scenarios.imagenet import MEAN, STD
 
@@ -33,23 +33,13 @@ class Pictures:
         return Image.open(path).convert("RGB"), label
 
 
-def packed(samples: list[tuple[str, int]]) -> str:
-    """The file with these samples' pixels, written at first use."""
+def write(samples: list[tuple[str, int]], path: str) -> None:
     from ffcv.fields import IntField, RGBImageField
     from ffcv.writer import DatasetWriter
 
-    digest = hashlib.sha256(repr([(p, os.path.getsize(p)) for p, _ in samples]).encode()).hexdigest()[:16]
-    folder = os.path.join(os.path.dirname(__file__), "..", "envs", "betons")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{digest}.beton")
-    if not os.path.exists(path):
-        fields = {"image": RGBImageField(write_mode="raw", max_resolution=MAX_SIDE), "label": IntField()}
-        # Its writer hangs on a picture larger than a page, and the default page holds 8 MB.
-        DatasetWriter(path + ".part", fields, num_workers=2, page_size=1 << 26).from_indexed_dataset(
-            Pictures(samples)
-        )
-        os.rename(path + ".part", path)
-    return path
+    fields = {"image": RGBImageField(write_mode="raw", max_resolution=MAX_SIDE), "label": IntField()}
+    # Its writer hangs on a picture larger than a page, and the default page holds 8 MB.
+    DatasetWriter(path, fields, num_workers=2, page_size=1 << 26).from_indexed_dataset(Pictures(samples))
 
 
 def open_epochs(job: Job):
@@ -73,7 +63,7 @@ def open_epochs(job: Job):
     unique = sorted(set(job.samples))
     position = {sample: i for i, sample in enumerate(unique)}
     loader = Loader(
-        packed(unique),
+        packed(unique, "beton", partial(write, unique)),
         batch_size=scenario.batch,
         num_workers=job.workers,
         os_cache=True,

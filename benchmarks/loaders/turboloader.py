@@ -4,35 +4,26 @@ process has CPUs; crop, flip and normalising are one pass.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import itertools
 import os
 import tarfile
+from functools import partial
 
 from benchmarks.loaders import Job, Tolerance
+from benchmarks.loaders._packed import packed
 
 ENVIRONMENT = "turboloader"
 PACKAGES = ("turboloader", "torch", "numpy")
 TOLERANCE = Tolerance(2, 255, "it has random crops alone: validation is refused")
 
 
-def packed(samples: list[tuple[str, int]]) -> str:
-    """The tar file with these samples, written at first use."""
-    digest = hashlib.sha256(repr([(p, os.path.getsize(p)) for p, _ in samples]).encode()).hexdigest()[:16]
-    folder = os.path.join(os.path.dirname(__file__), "..", "envs", "tars")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{digest}.tar")
-    if not os.path.exists(path):
-        with tarfile.open(path + ".part", "w", format=tarfile.USTAR_FORMAT) as tar:
-            for number, (name, _) in enumerate(samples):
-                with open(name, "rb") as file:
-                    data = file.read()
-                member = tarfile.TarInfo(f"{number:08}.jpg")
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
-        os.rename(path + ".part", path)
-    return path
+def write(samples: list[tuple[str, int]], path: str) -> None:
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for number, (name, _) in enumerate(samples):
+            member = tarfile.TarInfo(f"{number:08}.jpg")
+            member.size = os.path.getsize(name)
+            with open(name, "rb") as file:
+                tar.addfile(member, file)
 
 
 def open_epochs(job: Job):
@@ -44,7 +35,7 @@ def open_epochs(job: Job):
     torch.set_num_threads(1)
     labels = torch.tensor([label for _, label in job.samples])
     loader = turboloader.DataLoader(
-        packed(job.samples),
+        packed(job.samples, "tar", partial(write, job.samples)),
         job.scenario.batch,
         num_workers=job.workers,
         shuffle=True,

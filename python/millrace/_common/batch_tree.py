@@ -91,7 +91,8 @@ def _like_sequence(value: Any, items: list[Any]) -> Any:
 
 def arranged(views: Any, made: Callable[[Any], Any], tuples: type = tuple) -> Any:
     """Lists, tuples and dicts in each other as in `views`, with what `made` gives of each view in its place.
-    `tuples`: what becomes of tuples.
+    `tuples`: what becomes of tuples. No inner function here calls itself: such a cycle would hold what was
+    made, a slot's tensors, until the garbage collector runs.
     """
     if isinstance(views, Mapping):
         return {key: arranged(part, made, tuples) for key, part in views.items()}

@@ -15,12 +15,26 @@ import gc
 import importlib
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
+
+
+def _imported(module: str, package: str | None = None) -> ModuleType:
+    """What modules make stays. A collection among them looks at all of torch's objects, for 0.08 s, and frees
+    none.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return importlib.import_module(module, package)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def tool(module: str, name: str) -> Any:
     """What `millrace_tools` has by this name in its module `module`."""
-    return getattr(importlib.import_module(f"millrace_tools.{module}"), name)
+    return getattr(_imported(f"millrace_tools.{module}"), name)
 
 
 def lazy_names(package: str, listed: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
@@ -34,18 +48,10 @@ def lazy_names(package: str, listed: str) -> tuple[Callable[[str], Any], Callabl
     def get(name: str) -> Any:
         if name not in origins:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        # What modules make stays. A collection among them looks at all of torch's objects, for 0.08 s, and
-        # frees none.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            if origins[name] == ".":
-                value: Any = importlib.import_module(f".{name}", package)
-            else:
-                value = getattr(importlib.import_module(origins[name], package), name)
-        finally:
-            if collects:
-                gc.enable()
+        if origins[name] == ".":
+            value: Any = _imported(f".{name}", package)
+        else:
+            value = getattr(_imported(origins[name], package), name)
         setattr(module, name, value)
         return value
 

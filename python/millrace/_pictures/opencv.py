@@ -59,8 +59,9 @@ def _decoded(jpeg: bytes, flags: int) -> np.ndarray | None:
 
 def _imread(filename: Any, *more: Any, **named: Any) -> np.ndarray | None:
     flags = _flags(more, named, 1)
-    jpeg = None if flags is None else jpeg_in(filename)
-    return None if flags is None or jpeg is None else _decoded(jpeg, flags)
+    if flags is None or (jpeg := jpeg_in(filename)) is None:
+        return None
+    return _decoded(jpeg, flags)
 
 
 def _imdecode(buf: Any, *more: Any, **named: Any) -> np.ndarray | None:

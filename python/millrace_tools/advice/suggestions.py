@@ -136,74 +136,76 @@ def _holds_the_gil(to: Suggestions) -> bool:
     return len(workers) > 1 and 0.6 < cpu / to.profile["wall_seconds"] < 1.15 and to.of_work("fetch") < 0.5
 
 
-def _changes(to: Suggestions) -> None:
-    """What one setting, or one piece of work less, would bring; such work is foretold as if the rest cost
-    nothing more.
-    """
-    facts, profile, costs, share = to.facts, to.profile, to.costs, to.share
-    of_work, without = to.of_work, to.without
-    python, workers, size = not profile["native"], profile["workers"], to.settings.get("batch_size")
-    threads = profile["engine"] == "threads" and facts.gil and costs.cores >= 2
-    depth, even = to.settings.get("prefetch_factor"), replace(costs, efficiency=1.0)
-    idle = sum(worker["seconds"].get("idle", 0.0) for worker in workers) / (
-        sum(worker["wall_seconds"] for worker in workers) or 1.0
+def _processes(to: Suggestions) -> None:
+    """Threads that wait for the GIL."""
+    now = to.costs
+    if (
+        to.profile["engine"] != "threads"
+        or to.profile["native"]
+        or not to.facts.gil
+        or not _holds_the_gil(to)
+        or now.cores < 2
+    ):
+        return
+    changed = replace(
+        now,
+        work=now.cpu + now.work * to.of_work("fetch"),
+        efficiency=1.0,
+        handover=max(now.handover, _ANSWER_S),
     )
-    waits = profile["consumer"]["wait"] >= 0.05 * profile["wall_seconds"] and even.rate >= 1.1 * to.rate
-    deeper = max(8, 4 * (depth or 0))
-    sampler = f"{facts.sampler} is" if facts.sampler else "the sampler is"
+    why = "the threads' Python code takes turns for the interpreter's lock"
+    to.add("worker processes", 'worker_method="process"', changed.rate, why, worker_method="process")
+
+
+def _prefetch(to: Suggestions) -> None:
+    """Batches that are not alike: workers that are idle while the loop waits."""
+    workers, depth = to.profile["workers"], to.settings.get("prefetch_factor")
+    if not workers or not depth or to.profile["native"]:
+        return
+    idle = sum(worker["seconds"].get("idle", 0.0) for worker in workers) / sum(
+        worker["wall_seconds"] for worker in workers
+    )
+    even = replace(to.costs, efficiency=1.0)
+    if (
+        idle < 0.2
+        or to.profile["consumer"]["wait"] < 0.05 * to.profile["wall_seconds"]
+        or even.rate < 1.1 * to.rate
+    ):
+        return
+    deeper = max(8, 4 * depth)
+    why = f"batches are uneven: workers are idle {idle:.0%} of the time while the loop waits for one of them"
+    to.add("a deeper queue", f"prefetch_factor={deeper}", even.rate, why, prefetch_factor=deeper)
+
+
+def _sampler(to: Suggestions) -> None:
+    if to.share("draw") < 0.1:
+        return
+    name = f"{to.facts.sampler} is" if to.facts.sampler else "the sampler is"
+    code = (
+        "sampler=torch.utils.data.RandomSampler(dataset)  # or one of millrace.samplers, which draw natively"
+    )
+    why = f"{name} asked in the loop's own thread, and takes {to.costs.draw * 1e3:.3g} ms per batch"
+    to.add("a faster sampler", code, replace(to.costs, draw=0.0).rate, why, sampler=None)
+
+
+def _spared(to: Suggestions) -> None:
+    """Work that need not be done by the loop and its workers, foretold as if it then cost nothing."""
+    facts, share, of_work, without = to.facts, to.share, to.of_work, to.without
     pixels = share("decode", "transform") > 0.2
-    tiny = share("handover", "draw") >= 0.5 and costs.handover + costs.draw <= 0.005
-    for holds, what, code, changed, why, at_most, arguments in (
-        (
-            python and threads and _holds_the_gil(to),
-            "worker processes",
-            'worker_method="process"',
-            replace(
-                even,
-                work=costs.cpu + costs.work * of_work("fetch"),
-                handover=max(costs.handover, _ANSWER_S),
-            ),
-            "the threads' Python code takes turns for the interpreter's lock",
-            False,
-            {"worker_method": "process"},
-        ),
-        (
-            python and depth and idle >= 0.2 and waits,  # batches are not alike
-            "a deeper queue",
-            f"prefetch_factor={deeper}",
-            even,
-            f"batches are uneven: workers are idle {idle:.0%} of the time while the loop waits for one of"
-            " them",
-            False,
-            {"prefetch_factor": deeper},
-        ),
-        (
-            share("draw") >= 0.1,
-            "a faster sampler",
-            "sampler=torch.utils.data.RandomSampler(dataset)  # or one of millrace.samplers, which draw"
-            " natively",
-            replace(costs, draw=0.0),
-            f"{sampler} asked in the loop's own thread, and takes {costs.draw * 1e3:.3g} ms per batch",
-            False,
-            {"sampler": None},
-        ),
+    for holds, what, code, costs, why in (
         (
             share("copy") >= 0.1 and not to.settings.get("device"),
             "copies beside the loop",
             'device="cuda", pin_memory=False',
-            replace(costs, copy=0.0),
+            replace(to.costs, copy=0.0),
             "batches are copied while the loop computes",
-            True,
-            {},
         ),
         (
-            facts.python and python,
+            facts.python and not to.profile["native"],
             "the native pipeline",
             "print(loader.explain())  # what to change",
             without(1 - of_work("fetch")),
             "; ".join(facts.python[:3]),
-            True,
-            {},
         ),
         (
             facts.gpu and to.settings.get("decode") == "cpu" and pixels,
@@ -211,8 +213,6 @@ def _changes(to: Suggestions) -> None:
             'device="cuda", decode="auto"',
             without(of_work("decode", "transform")),
             "nvJPEG takes the share that keeps both sides busy",
-            True,
-            {},
         ),
         (
             facts.files and share("fetch", "decode") > 0.2,
@@ -220,8 +220,6 @@ def _changes(to: Suggestions) -> None:
             "millrace pack FOLDER SHARDS",
             without(of_work("fetch") + 0.2 * of_work("decode")),
             "shards are read in long stretches, and decoded in segments that a crop needs",
-            True,
-            {},
         ),
         (
             facts.remote and share("fetch") > 0.2,
@@ -229,8 +227,6 @@ def _changes(to: Suggestions) -> None:
             'cache_dir="/path/on/a/local/disk"',
             without(of_work("fetch")),
             "from the second epoch on",
-            True,
-            {},
         ),
         (
             facts.whole_pictures and pixels,
@@ -238,22 +234,10 @@ def _changes(to: Suggestions) -> None:
             f"# {facts.whole_pictures}",
             without(of_work("decode")),
             "it makes the pixels of whole pictures; behind the last crop and resize, fewer are left",
-            True,
-            {},
-        ),
-        (
-            size and tiny,
-            "bigger batches",
-            f"batch_size={4 * (size or 0)}",
-            replace(costs, handover=costs.handover / 4, draw=costs.draw / 4),
-            "a batch costs more than its samples; this changes the training, unless the model takes them in"
-            " parts",
-            True,
-            {"batch_size": 4 * (size or 0)},
         ),
     ):
         if holds:
-            to.add(what, code, changed.rate, why, at_most, **arguments)
+            to.add(what, code, costs.rate, why, True)
 
 
 def _hot(to: Suggestions) -> None:
@@ -267,6 +251,19 @@ def _hot(to: Suggestions) -> None:
     if share > 0.25:
         why = f"{hot[0]['stage']}: {hot[0]['share']:.0%} of the Python code's time"
         to.add("a faster line of yours", f"# {hot[0]['where']}", to.without(share).rate, why, True)
+
+
+def _bigger_batches(to: Suggestions) -> None:
+    """Tiny samples, whose batches cost more than they do."""
+    size, now = to.settings.get("batch_size"), to.costs
+    fixed = now.handover + now.draw
+    if not size or to.share("handover", "draw") < 0.5 or fixed > 0.005:
+        return
+    changed = replace(now, handover=now.handover / 4, draw=now.draw / 4)
+    why = (
+        "a batch costs more than its samples; this changes the training, unless the model takes them in parts"
+    )
+    to.add("bigger batches", f"batch_size={4 * size}", changed.rate, why, True, batch_size=4 * size)
 
 
 def persistent(to: Suggestions) -> None:
@@ -292,4 +289,4 @@ def persistent(to: Suggestions) -> None:
 
 
 # Those that count while the loop waits.
-RULES = (_workers, _changes, _hot)
+RULES = (_workers, _processes, _prefetch, _sampler, _spared, _hot, _bigger_batches)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -28,7 +29,6 @@ from millrace._common.regular_files import write_whole
 from .scales import STYLE
 
 _HERE = Path(__file__).parent
-_ALL_DIGITS = 400  # behind the point: a float is not changed by rounding to so many
 
 
 class Page:
@@ -62,11 +62,11 @@ class Page:
         noted = f'<p class="note">{escape(note)}</p>' if note else ""
         self._parts.append(f"<section><h2>{escape(heading)}</h2>{noted}{''.join(body)}</section>")
 
-    def data(self, name: str, content: Any, digits: int = _ALL_DIGITS) -> None:
+    def data(self, name: str, content: Any, digits: int | None = None) -> None:
         """Puts `content` into the page as JSON, in the element with id `name`, and a button that saves it as
         NAME.json. `digits`: that floats are rounded to.
         """
-        text = json.dumps(_plain(content, digits), separators=(",", ":")).replace("<", "\\u003c")
+        text = json.dumps(_plain(content, digits), separators=(",", ":"), default=str).replace("<", "\\u003c")
         safe = escape(name)
         self._data.append(f'<script type="application/json" id="{safe}">{text}</script>')
         self._parts.append(
@@ -135,10 +135,13 @@ def pre(text: str) -> Html:
     return Html(f"<pre>{escape(text)}</pre>")
 
 
-def _plain(content: Any, digits: int) -> Any:
-    """`content` as JSON's types, with None for NaN and infinities, which JSON has no words for."""
-    return json.loads(
-        json.dumps(content, default=str),
-        parse_float=lambda text: round(float(text), digits),
-        parse_constant=lambda name: None,
-    )
+def _plain(content: Any, digits: int | None) -> Any:
+    """`content` with None for NaN and infinities, which JSON has no words for."""
+    if isinstance(content, float):
+        rounded = content if digits is None else round(content, digits)
+        return rounded if math.isfinite(content) else None
+    if isinstance(content, Mapping):
+        return {str(key): _plain(value, digits) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_plain(value, digits) for value in content]
+    return content

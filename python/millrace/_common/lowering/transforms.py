@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ... import _core
+from ...transforms.arguments import PROPERTIES
 from ...transforms.batch_size import RandomBatchSize
 from .as_shipped import makes_crops
 from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
@@ -143,9 +144,6 @@ def _type_of(chain: list[dict[str, Any]]) -> str:
     return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
 
 
-_PROPERTIES = ("brightness", "contrast", "saturation", "hue")
-
-
 def _sides(chain: Chain, name: str, size: Any, one_is_shorter: bool = False) -> dict[str, Any]:
     """ "height" and "width" of an op. `one_is_shorter`: of one number, the width is 0 then."""
     if isinstance(size, RandomBatchSize):
@@ -201,7 +199,7 @@ def _flip(op: str) -> Callable[[Chain, Any, str], None]:
 
 
 def _color_jitter(chain: Chain, t: Any, family: str) -> None:
-    ranges = {name: getattr(t, name) for name in _PROPERTIES}
+    ranges = {name: getattr(t, name) for name in PROPERTIES}
     chain.change_picture({"op": "color_jitter", **ranges, "p": 1.0}, "ColorJitter")
 
 
@@ -219,7 +217,7 @@ def _grayscale(chain: Chain, t: Any, family: str) -> None:
 
 def _random_photometric_distort(chain: Chain, t: Any, family: str) -> None:
     op: dict[str, Any] = {"op": "photometric_distort", "p": float(t.p)}
-    for name in _PROPERTIES:
+    for name in PROPERTIES:
         low, high = getattr(t, name)
         op[name] = float(low), float(high)
     chain.change_picture(op, "RandomPhotometricDistort")

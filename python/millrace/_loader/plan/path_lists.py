@@ -91,9 +91,8 @@ def _caltech(root: Any, name: str, picture: str) -> tuple[Callable[..., Listing]
 
     def listing(index: Sequence[int], y: Sequence[int], categories: Sequence[str]) -> Listing:
         numbers = zip(index, y, strict=True)
-        return [os.path.join(folder, categories[c], picture.format(c=c + 1, i=i)) for i, c in numbers], list(
-            y
-        )
+        paths = [os.path.join(folder, categories[c], picture.format(c=c + 1, i=i)) for i, c in numbers]
+        return paths, list(y)
 
     return listing, folder
 

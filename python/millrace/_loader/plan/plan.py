@@ -128,15 +128,17 @@ class _Stages:
         return [name for name, (native, _) in self.answers.items() if not native]
 
     def finish(self) -> tuple[Stage, ...]:
-        ready, refusing = "", self.refusing()
-        if refusing:
-            are = "is" if len(refusing) == 1 else "are"
-            ready = f"ready for the engine, but {' and '.join(refusing)} {are} not"
-        return tuple(
-            Stage(
-                name, native and not ready and name not in self.beside, ready if native and ready else reason
+        refusing = self.refusing()
+        if not refusing:
+            answers = self.answers.items()
+            return tuple(
+                Stage(name, native and name not in self.beside, reason) for name, (native, reason) in answers
             )
-            for name, (native, reason) in self.answers.items()
+        ready = (
+            f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
+        )
+        return tuple(
+            Stage(name, False, ready if native else reason) for name, (native, reason) in self.answers.items()
         )
 
 

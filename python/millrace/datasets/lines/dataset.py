@@ -50,20 +50,22 @@ class LineMaker(BatchMaker):
 class ObjectMaker(LineMaker):
     """Of a JSONL: numbers are written into the batch's tensors natively."""
 
+    _dataset: JSONL
+
     def __init__(self, dataset: JSONL, options: MakerOptions) -> None:
         super().__init__(dataset)
-        self._objects, self._collate = dataset, options.collate
+        self._collate = options.collate
         self._memory = _core.BatchMemory(dataset.number_fields, options.slots, options.memory)
         self._before = dataset.reader.seconds()
 
     def make(self, indices: np.ndarray) -> Any:
         if self._collate is not None:
             return self._collate(super().make(indices))
-        columns = self._objects.read_columns(indices, self._memory.empty(len(indices)))
-        return laid_out(self._objects.columns, list(map(_collated, columns)))
+        columns = self._dataset.read_columns(indices, self._memory.empty(len(indices)))
+        return laid_out(self._dataset.columns, list(map(_collated, columns)))
 
     def seconds(self) -> dict[str, float]:
-        return {name: spent - self._before[name] for name, spent in self._objects.reader.seconds().items()}
+        return {name: spent - self._before[name] for name, spent in self._dataset.reader.seconds().items()}
 
 
 def _collated(made: Any) -> Any:

@@ -38,7 +38,10 @@ def expand_urls(urls: str | os.PathLike[str] | Iterable[str]) -> list[str]:
 
 def _with_variables(text: str) -> str:
     for _ in range(_MOST_SUBSTITUTIONS):
-        text = _VARIABLE.sub(_value, text)
+        replaced = _VARIABLE.sub(_value, text)
+        if replaced == text:
+            break
+        text = replaced
     return text
 
 
