@@ -92,8 +92,7 @@ PLACES: list[Said | Table] = [
     ),
     Said(
         "docs/limits.md",
-        "Without workers, a step of a few numbers or small tensors takes {} to {} % longer since, {} "
-        "to {} µs",
+        "Without workers, a step of a few numbers or small tensors takes up to {} % longer since",
         numbers.since_dlpack,
     ),
     Said(

@@ -1,11 +1,12 @@
-"""Two revisions of millrace against each other: each in a process that stays, epoch for epoch in turns.
+"""Two revisions of millrace against each other, in pairs of processes, epoch for epoch in turns.
 
     python -m benchmarks.revisions FOLDER [--rounds 15] [--photos FOLDER] [--scenario ...] [--out FILE.jsonl]
 
-FOLDER has the other revision, built (a worktree with its `_core` module). On a shared machine only this shows
-less than a factor of two. Before a scenario is timed, both revisions must give the same first batches of the
-same seed. Each repeat is one line of JSON. The table has the ratio this : other within quiet pairs, its
-median and the 95 % bootstrap interval: below 1 is faster. Scenarios are
+FOLDER has the other revision, built (a worktree with its `_core` module). Two processes of one revision
+differ by 10 % and more in small steps, by where their memory lies, for as long as they live. So each round
+has new processes, which take turns in a few epochs of each scenario, after both have given the same first
+batches of the same seed. Each epoch is one line of JSON. The table has the ratio this : other of the rounds'
+medians, its median over the rounds and the 95 % bootstrap interval: below 1 is faster. Scenarios are
 
     inline KIND BATCH       a step without workers, benchmarks/inline_steps.py: "inline tensor 8"
     rows NAME WORKERS       rows in memory, benchmarks/in_memory.py: "rows tiny_rows 2"
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from typing import Any
 import torch
 
 from benchmarks.compare import interval
-from benchmarks.harness import ROOT, quiet_rounds, revision, run_facts
+from benchmarks.harness import QUIET_SHARE, ROOT, revision, run_facts
 from benchmarks.runs import hold_to_cpus, options, stored, timed_epoch
 
 SCENARIOS = (
@@ -43,6 +44,7 @@ SCENARIOS = (
     *("processes wide_rows", "processes small_dicts", "photos 2", "state shuffled 2", "resume shuffled 2"),
 )
 SIDES = ("other", "this")
+EPOCHS = 3  # of a side, in each round
 
 
 # ---------------------------------------------------------------- in a side's process
@@ -194,35 +196,49 @@ class Side:
         print(json.dumps(words), file=self.process.stdin, flush=True)
 
 
-def measure(scenario: str, sides: dict[str, Side], pairs: int, facts: dict[str, Any]) -> Iterator[dict]:
-    """The records of at least `pairs` quiet pairs, at most twice as many. AssertionError: other batches."""
+def measure(
+    scenarios: Sequence[str], folders: dict[str, Path], words: list[str], rounds: int, facts: dict[str, dict]
+) -> Iterator[dict]:
+    """The records of so many rounds. AssertionError: other batches."""
+    for number in range(rounds):
+        sides = {name: Side(folder, words) for name, folder in folders.items()}
+        try:
+            for scenario in scenarios:
+                yield from one_round(scenario, sides, number, facts)
+        finally:
+            for side in sides.values():
+                side.process.kill()
+
+
+def one_round(scenario: str, sides: dict[str, Any], number: int, facts: dict[str, dict]) -> list[dict]:
     digests = {name: side.ask(scenario) for name, side in sides.items()}
     assert len(set(digests.values())) == 1, f"{scenario}: the revisions give other batches"
-
-    def one_pair(repeat: int) -> list[dict]:
-        order = SIDES[:: -1 if repeat % 2 else 1]
-        return [
-            {"scenario": scenario, "pair": repeat, "loader": name, **facts[name], **sides[name].ask("again")}
-            for name in order
-        ]
-
-    yield from quiet_rounds(pairs, one_pair)
+    records = [
+        {"scenario": scenario, "pair": number, "repeat": repeat, "loader": name, **facts[name]}
+        | sides[name].ask("again")
+        for repeat in range(EPOCHS)
+        for name in SIDES[:: -1 if (number + repeat) % 2 else 1]
+    ]
     for side in sides.values():
         side.tell("enough")
+    quiet = max(record["others_share"] for record in records) <= QUIET_SHARE
+    return [{**record, "quiet": quiet} for record in records]
 
 
 def ratios(records: list[dict], key: str) -> list[float]:
-    """this : other of one scenario, pair by pair: of quiet pairs, if there is one."""
-    counted = [r for r in records if r["quiet"]] or records
-    found = {(r["pair"], r["loader"]): r[key] / r["batches"] for r in counted}
-    pairs = sorted({pair for pair, _ in found})
-    return [found[pair, "this"] / found[pair, "other"] for pair in pairs if found[pair, "other"]]
+    """this : other of one scenario, round by round: of quiet rounds, if there is one."""
+    found: dict[tuple[int, str], list[float]] = {}
+    for record in [r for r in records if r["quiet"]] or records:
+        found.setdefault((record["pair"], record["loader"]), []).append(record[key] / record["batches"])
+    medians = {which: statistics.median(values) for which, values in found.items()}
+    pairs = sorted({pair for pair, _ in medians})
+    return [medians[pair, "this"] / medians[pair, "other"] for pair in pairs if medians[pair, "other"]]
 
 
 def row(records: list[dict], scenario: str) -> str:
-    cells = []
+    cells, mine = [], [record for record in records if record["scenario"] == scenario]
     for key in ("seconds", "cpu_seconds"):
-        values = ratios(records, key)
+        values = ratios(mine, key)
         low, high = interval(values)
         cells.append(f"{statistics.median(values):.3f} ({low:.3f} - {high:.3f})")
     return f"| {scenario} | {len(values)} | {' | '.join(cells)} |"
@@ -245,15 +261,10 @@ def main() -> None:
         name: {**run_facts(("torch", "numpy")), "cpus": len(cpus), "revision": revision(folder)}
         for name, folder in folders.items()
     }
-    sides = {
-        name: Side(folder, ["--photos", str(Path(given.photos).resolve())])
-        for name, folder in folders.items()
-    }
-    print("| scenario | pairs | seconds, this : other | CPU seconds |\n|---|---:|---:|---:|")
-    for scenario in given.scenario:
-        print(row(stored(measure(scenario, sides, given.rounds, facts), given.out), scenario), flush=True)
-    for side in sides.values():
-        side.process.terminate()
+    words = ["--photos", str(Path(given.photos).resolve())]
+    records = stored(measure(given.scenario, folders, words, given.rounds, facts), given.out)
+    print("| scenario | rounds | seconds, this : other | CPU seconds |\n|---|---:|---:|---:|")
+    print(*(row(records, scenario) for scenario in given.scenario), sep="\n")
 
 
 if __name__ == "__main__":

@@ -24,16 +24,14 @@ KINDS = (
 
 def test_pairs_of_one_revision(tmp_path: Path) -> None:
     make_photos(tmp_path, 130)
-    sides = {name: revisions.Side(ROOT, ["--photos", str(tmp_path)]) for name in revisions.SIDES}
-    try:
-        for scenario in KINDS:
-            records = list(revisions.measure(scenario, sides, 1, {"other": {}, "this": {}}))
-            assert {r["loader"] for r in records} == {"other", "this"}
-            assert all(r["seconds"] > 0 and r["batches"] > 0 for r in records)
-            assert revisions.row(records, scenario).count("|") == 5
-    finally:
-        for side in sides.values():
-            side.process.kill()
+    folders = dict.fromkeys(revisions.SIDES, ROOT)
+    facts: dict[str, dict] = {"other": {}, "this": {}}
+    records = list(revisions.measure(KINDS, folders, ["--photos", str(tmp_path)], 1, facts))
+    for scenario in KINDS:
+        mine = [r for r in records if r["scenario"] == scenario]
+        assert {r["loader"] for r in mine} == {"other", "this"}
+        assert all(r["seconds"] > 0 and r["batches"] > 0 for r in mine)
+        assert revisions.row(records, scenario).count("|") == 5
 
 
 def test_other_batches_are_refused() -> None:
@@ -45,4 +43,4 @@ def test_other_batches_are_refused() -> None:
             return self.digest
 
     with pytest.raises(AssertionError, match="other batches"):
-        next(revisions.measure("inline int 1", {"other": Sums("a"), "this": Sums("b")}, 1, {}))  # type: ignore[dict-item]
+        revisions.one_round("inline int 1", {"other": Sums("a"), "this": Sums("b")}, 0, {})
