@@ -8,10 +8,11 @@ import json
 import re
 import statistics
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 
 from benchmarks import figures
-from benchmarks.latest import Run, Value, latest, told
+from benchmarks.latest import Run, latest, told
 
 ROOT = Path(__file__).resolve().parents[1]
 run = cache(latest)
@@ -238,8 +239,8 @@ def worker_start() -> str:
     for workers, size, words, methods in kinds:
         for method in methods:
             each = run("worker_start", f"{method} {size}", workers=workers)
-            values: list[Value] = [lambda r, key=key: r[key] for key in ("first_s", "later_s", "cpu_s")]  # type: ignore[misc]
-            cells = " | ".join(f"{each.factor(value=value):.2f}" for value in values)
+            keys = ("first_s", "later_s", "cpu_s")
+            cells = " | ".join(f"{each.factor(value=itemgetter(key)):.2f}" for key in keys)
             lines.append(f"| `{method}`{words} | {len(each.of('torch'))} | {cells} |")
     return "\n".join(lines)
 
@@ -247,16 +248,15 @@ def worker_start() -> str:
 def starts_once() -> tuple[str]:
     """Seconds of a process's first epoch that later ones have not, two forked workers."""
     each = run("worker_start", "fork small", workers=2)
-    first, later = (each.median("millrace", lambda r, key=key: r[key]) for key in ("first_s", "later_s"))  # type: ignore[misc]
+    first, later = (each.median("millrace", itemgetter(key)) for key in ("first_s", "later_s"))
     return (f"{first - later:.2f}",)
 
 
 def since_dlpack() -> tuple[str, ...]:
     """How much longer small steps take than when bindings were compiled against torch: at most, in %."""
-    from benchmarks.revisions import ratios
+    from benchmarks.revisions import SCENARIOS, ratios
 
-    kinds = ("int 1", "numbers 8", "tensor 1", "tensor 8", "tensors 8", "array 8")
-    runs = [run("dlpack", f"inline {kind}", quiet=False) for kind in kinds]
+    runs = [run("dlpack", name, quiet=False) for name in SCENARIOS[:6]]
     most = max(statistics.median(ratios(each.records, "seconds")) for each in runs)
     return (f"{100 * max(0.0, most - 1):.0f}",)
 
@@ -366,20 +366,14 @@ def tables() -> tuple[str, ...]:
 
 def samplers() -> tuple[str, ...]:
     found = []
-    for kind, key, scale, form in (
-        ("first", "seconds", 1, ""),
-        ("memory", "bytes", 1e-8, ".0f"),
-        ("epoch", "ns_per_index", 1, ".0f"),
+    for kind, key, ours, theirs, form in (
+        ("first", "seconds", 1e3, 1, ".1f"),
+        ("memory", "bytes", 1e-8, 1e-8, ".0f"),
+        ("epoch", "ns_per_index", 1, 1, ".0f"),
     ):
         each = run("samplers", "random_1e8", kind=kind)
-        ours, theirs = (
-            each.median(side, lambda r, key=key: r[key]) * scale for side in ("millrace", "torch")
-        )  # type: ignore[misc]
-        found += (
-            [f"{1e3 * ours:.1f}", f"{theirs:.1f}"]
-            if kind == "first"
-            else [f"{ours:{form}}", f"{theirs:{form}}"]
-        )
+        for side, scale in (("millrace", ours), ("torch", theirs)):
+            found.append(f"{scale * each.median(side, itemgetter(key)):{form}}")
     return tuple(found)
 
 
