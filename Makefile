@@ -15,6 +15,8 @@ IMAGES ?=
 ARGS ?=
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Tests start thousands of processes that import the package; to compile it in each takes 0.1 s.
+unexport PYTHONDONTWRITEBYTECODE
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 JOBS := $(shell nproc)

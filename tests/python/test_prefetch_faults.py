@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import millrace
 import pytest
 import torch
-from fake_device import Fake, fake  # noqa: F401
+from fake_device import Fake, fake, fake_module  # noqa: F401
 from millrace import DevicePrefetcher
 from python_code import run_code
 from torch.utils.data import DataLoader as TorchLoader
@@ -370,5 +370,6 @@ print("end")
 
 
 def test_iterators_that_live_until_the_interpreter_ends():
+    fake_module()  # or this is skipped
     done = run_code(AT_EXIT)
     assert (done.stdout, done.stderr) == ("end\n", "")

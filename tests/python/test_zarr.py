@@ -70,6 +70,18 @@ def weather(store, zarr_format=3, days=60):
     return group
 
 
+def test_one_array_and_what_it_is_called(tmp_path):
+    array = zarr.open_group(tmp_path / "w.zarr", mode="w").create_array("rain", shape=(4, 2), dtype="f4")
+    array[:] = np.arange(8).reshape(4, 2)
+    for fields, called in ((None, "rain"), (["rain"], "rain"), ({"mm": "rain"}, "mm")):
+        batch = next(iter(DataLoader(Zarr(array, fields), 4)))
+        assert list(batch) == [called] and np.array_equal(batch[called], array[:])
+    assert np.array_equal(next(iter(DataLoader(Zarr(array, "rain"), 4))), array[:])
+    for fields in ("train", "rai", ["rain", "wind"], {"rain": "wind"}):
+        with pytest.raises(ValueError, match="is one array, 'rain': leave fields out"):
+            Zarr(array, fields)
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_windows_of_fields_with_named_axes(tmp_path, zarr_format):
     group = weather(tmp_path / "w.zarr", zarr_format)

@@ -109,7 +109,7 @@ def _has(dotted: str) -> bool:
     parts = dotted.split(".")
     found: Any = torch
     for depth, name in enumerate(parts[1:], start=1):
-        if name not in dir(found) and not hasattr(found, name):
+        if not hasattr(found, name):
             try:
                 found = importlib.import_module(".".join(parts[: depth + 1]))
             except ImportError:

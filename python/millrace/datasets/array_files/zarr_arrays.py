@@ -193,12 +193,10 @@ def _check_files(path: str) -> None:
 
 def _of_one_array(array: Any, store: Any, where: str, fields: Fields) -> dict[str, ArraySource]:
     name = array.path.rpartition("/")[2] or "array"
-    if fields is not None and (
-        len(named_fields(fields)) != 1
-        or name not in (fields if isinstance(fields, str) else named_fields(fields).values())
-    ):
+    names = {name: name} if fields is None else named_fields(fields)
+    if list(names.values()) != [name]:
         raise ValueError(f"{where} is one array, {name!r}: leave fields out")
-    return {name: _source(array, name, store, where)}
+    return {field: _source(array, name, store, where) for field in names}
 
 
 def _all_arrays(zarr: Any, group: Any) -> dict[str, str]:
