@@ -3,6 +3,7 @@
 import copy
 import functools
 import pickle
+from collections import deque
 
 import numpy as np
 import pytest
@@ -363,6 +364,7 @@ def test_subclasses_of_steps_and_of_compose():
         T.Compose(tuple(steps)),
         T.Compose(torch.nn.ModuleList([T.Resize(20), v2.ToImage(), FLOATS])),
         T.Compose([T.ToTensor(), T.Normalize(None, "x")]),
+        T.Compose(deque([T.ToTensor(), torch.neg])),
         T.Compose([Noted(), T.Normalize(MEAN, STD)]),
         v2.Compose([v2.ToImage(), FLOATS, Brighter(MEAN, STD)]),
         Twice(steps),

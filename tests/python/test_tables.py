@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import tempfile
+import types
 from pathlib import Path
 
 import numpy as np
@@ -306,6 +308,16 @@ def test_pickled_and_in_worker_processes(tmp_path: Path) -> None:
         assert all(map(equal, ours, batches)) and len(ours) == 9
         processes = list(DataLoader(dataset, 10, num_workers=2, native="never"))
         assert all(map(equal, processes, batches))
+
+
+@pytest.mark.parametrize("name, attribute", [("datasets", "Dataset"), ("pandas", "DataFrame")])
+def test_a_module_of_the_users_that_is_called_alike(name, attribute, monkeypatch) -> None:
+    own = types.ModuleType(name)
+    setattr(own, attribute, lambda *arguments: None)
+    monkeypatch.setitem(sys.modules, name, own)
+    assert Table({"a": [1, 2]})[1] == {"a": 2}
+    batch = next(iter(DataLoader([1, 2], 2)))
+    assert batch.tolist() == [1, 2]
 
 
 def test_all_libraries_tables() -> None:

@@ -131,7 +131,7 @@ class _Chains:
             values, channels = _normalized(steps[end], interleaved)
             if values is not None:
                 return _Tail(begin, end + 1, values, channels, row_type)
-        values = values_of(interleaved=interleaved)
+        values = values_of(interleaved=True) if interleaved else None
         return None if values is None else _Tail(begin, end, values, 1, row_type)
 
     def _makes_floats(self, step: Any, row_type: type) -> bool:

@@ -31,6 +31,12 @@ def loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, None)
 
 
+def is_a(value: Any, module: str, name: str) -> bool:
+    """Whether it is an instance of that class, if it is loaded. A user's module may be called alike."""
+    kind = loaded(module, name)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
 OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
 V1_POLICIES, TIMM = "torchvision.transforms.autoaugment", "timm.data"
 

@@ -21,7 +21,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from ... import _core
 from ..._common.lowering.as_shipped import check_collation
-from ..._common.lowering.recognising import NotLowered, holder_name, loaded
+from ..._common.lowering.recognising import NotLowered, holder_name, is_a, loaded
 from ..._common.lowering.same_code import called
 from ..._common.shipped import is_default_collate
 from ..._common.torch_private import collate
@@ -69,11 +69,7 @@ def _may_be_pictures(root: Any) -> bool:
 
 
 def _library(root: Any) -> Callable[[Any], Source] | None:
-    for module, name, recognise in _LIBRARIES:
-        base = loaded(module, name)
-        if base is not None and isinstance(root, base):
-            return recognise
-    return None
+    return next((how for module, name, how in _LIBRARIES if is_a(root, module, name)), None)
 
 
 def _vision(root: Any) -> Source:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.lowering.recognising import loaded
+from ..._common.lowering.recognising import is_a
 from ..._common.per_process import PerProcess
 
 
@@ -34,11 +34,8 @@ class Encoder:
     @property
     def backend(self) -> Any:
         """The tokenizers.Tokenizer behind it; None for others."""
-        kind = loaded("tokenizers", "Tokenizer")
-        for candidate in (self.tokenizer, getattr(self.tokenizer, "backend_tokenizer", None)):
-            if kind is not None and isinstance(candidate, kind):
-                return candidate
-        return None
+        candidates = (self.tokenizer, getattr(self.tokenizer, "backend_tokenizer", None))
+        return next((each for each in candidates if is_a(each, "tokenizers", "Tokenizer")), None)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text. Errors are the tokenizer's; ValueError for ids that are no integers."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common.lowering.recognising import loaded
+from ..._common.lowering.recognising import is_a
 from .arrow_package import arrow
 from .mapping import FixedNumbers, plain, plain_type
 from .numbers import read_lists
@@ -114,9 +114,9 @@ def as_table(data: Any) -> Any:
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
-    if isinstance(data, loaded("pandas", "DataFrame") or ()):
+    if is_a(data, "pandas", "DataFrame"):
         return _of_pandas(data)
-    if isinstance(data, loaded("datasets", "Dataset") or ()):
+    if is_a(data, "datasets", "Dataset"):
         return data.with_format("arrow")[:]
     if isinstance(data, Mapping):
         return pa.table(
