@@ -130,6 +130,15 @@ def test_a_dataset_that_its_own_transform_knows_is_collected():
     assert alive() is None
 
 
+def test_timms_conversion_is_the_scripts_once_it_is_replaced(monkeypatch):
+    timm = pytest.importorskip("timm.data.transforms")
+    chain = T.Compose([timm.MaybeToTensor(), NORMAL])
+    same_lazily(lambda: chain(opened(DATA)), opened=None)
+    monkeypatch.setattr(timm.MaybeToTensor, "__call__", lambda self, image: torch.ones(3, *image.size))
+    with lazy_pictures():
+        assert torch.equal(chain(opened(DATA)), NORMAL(torch.ones(3, *opened(DATA).size)))
+
+
 def test_what_a_script_puts_around_ours_stays():
     with lazy_pictures():
         opened(DATA).load()

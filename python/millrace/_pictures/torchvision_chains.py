@@ -47,18 +47,17 @@ class _Family:
 
     def look(self, owners: Iterable[tuple[Any, Iterable[str]]], normalize: type) -> bool:
         """False if one of the parts, a name of an owner, is not what torchvision or torch ships by now."""
-        self._parts = [
-            (owner, name, getattr(owner, name))
-            for owner, names in owners
-            for name in names
-            if hasattr(owner, name)
-        ]
-        is_shipped = all(
-            (replaced_in(owner) if isinstance(owner, type) else replaced(owner.__name__, *names)) is None
-            for owner, names in owners
-        )
+        self._parts.clear()
+        is_shipped = all([self.add(*owner) for owner in owners])
         self.normalize = normalize if is_shipped else None
         return is_shipped
+
+    def add(self, owner: Any, names: Iterable[str]) -> bool:
+        """A class or a module, to be looked at; False if it is no longer as it was shipped."""
+        if (replaced_in(owner) if isinstance(owner, type) else replaced(owner.__name__, *names)) is not None:
+            return False
+        self._parts += [(owner, name, getattr(owner, name)) for name in names if hasattr(owner, name)]
+        return True
 
     def is_as_it_was(self) -> bool:
         return all(getattr(owner, name, None) is part for owner, name, part in self._parts)
@@ -108,8 +107,9 @@ class _Chains:
 
     def tail_of(self, steps: Sequence[Any]) -> _Tail | None:
         timm = sys.modules.get("timm.data.transforms")
-        if timm is not None and self._v1.normalize is not None:
-            self._row_types[timm.MaybeToTensor] = None  # for pictures the same as ToTensor
+        if timm is not None and timm.MaybeToTensor not in self._row_types and self._v1.normalize is not None:
+            if self._v1.add(timm.MaybeToTensor, _V1_METHODS):
+                self._row_types[timm.MaybeToTensor] = None  # for pictures the same as ToTensor
         for at, step in enumerate(steps):
             if type(step) in self._row_types:
                 return self._tail(steps, at, self._row_types[type(step)]) if _nothing_is_hooked() else None
