@@ -133,9 +133,8 @@ struct Dataset {
   py::object row(int64_t index, const py::int_& seed, uint64_t epoch, uint32_t occurrence, bool interleaved,
                  size_t form) {
     check_form(form);
-    const std::vector<transforms::OutputShape> parts = native->shapes();
-    if (interleaved && !parts.empty())
-      throw py::value_error("interleaved rows are of datasets with one view");
+    const bool several = native->stacked || native->made_for(form).size() > 1;
+    if (interleaved && several) throw py::value_error("interleaved rows are of datasets with one view");
     const base::SampleKey sample = key(index, seed, epoch, occurrence);
     auto worker = take_worker();
     transforms::OutputShape shape;
@@ -143,6 +142,7 @@ struct Dataset {
       py::gil_scoped_release release;
       shape = worker->prepare(sample, form);
     }
+    const std::vector<transforms::OutputShape> parts = worker->parts();
     if (interleaved) shape = {shape.height, shape.width, shape.channels};
     void* data = nullptr;
     py::object tensor = new_row_tensor(shape, native->pipeline().output_type(), &data);
@@ -154,7 +154,7 @@ struct Dataset {
         worker->finish({static_cast<uint8_t*>(data)});
     }
     put_worker(std::move(worker));
-    if (parts.empty()) return tensor;
+    if (!several) return tensor;
     if (native->stacked)
       return tensor.attr("view")(parts.size(), parts[0].channels, parts[0].height, parts[0].width);
     py::list lengths, views;
@@ -188,7 +188,8 @@ void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
       .def(py::init([](const std::shared_ptr<sources::SampleFiles>& files, const Labels& labels,
-                       const py::object& pipeline, const py::object& fallback, bool stacked, bool forms) {
+                       const py::object& pipeline, const py::object& fallback, bool stacked, bool forms,
+                       bool ragged) {
              if (labels.size() != 0 && labels.size() != files->size())
                throw py::value_error("there are " + std::to_string(files->size()) + " files but " +
                                      std::to_string(labels.size()) + " labels");
@@ -203,6 +204,7 @@ void bind_dataset(py::module_& m) {
              }
              native->stacked = stacked;
              native->forms = forms;
+             native->ragged = ragged;
              static_cast<void>(native->shapes());
              if (!fallback.is_none()) native->fallback = std::make_shared<PythonFallback>(fallback);
              auto dataset = std::make_unique<Dataset>();
@@ -210,7 +212,7 @@ void bind_dataset(py::module_& m) {
              return dataset;
            }),
            py::arg("files"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none(),
-           py::arg("stacked") = false, py::arg("forms") = false)
+           py::arg("stacked") = false, py::arg("forms") = false, py::arg("ragged") = false)
       .def("__len__", [](const Dataset& d) { return d.native->files->size(); })
       .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"),
            py::arg("occurrence") = 0, py::arg("interleaved") = false, py::arg("form") = 0)

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <string_view>
 
 #include "bindings.h"
@@ -14,8 +15,36 @@
 namespace millrace::python {
 namespace {
 
+// A tuple of the rows' tensors, (c, h, w) each; of several views a list of such tuples.
+py::object ragged_of(loader::Batch& batch, size_t views) {
+  std::vector<std::vector<tensors::LeasePart>> parts(1 + batch.further.size());  // by block
+  for (const loader::RaggedRow& row : batch.ragged) {
+    size_t offset = row.offset;
+    for (const transforms::OutputShape& part : row.parts) {
+      parts[row.block].push_back({offset, {part.channels, part.height, part.width}});
+      offset += static_cast<size_t>(part.elements()) * base::dtype_bytes(batch.type);
+    }
+  }
+  std::vector<std::deque<py::object>> made(parts.size());
+  for (size_t block = 0; block < parts.size(); ++block) {
+    core::Lease lease = std::move(block == 0 ? batch.images : batch.further[block - 1]);
+    for (PyObject* tensor : tensors::tensors_from_lease(std::move(lease), parts[block], batch.type))
+      made[block].push_back(py::reinterpret_steal<py::object>(tensor));
+  }
+  std::vector<py::tuple> by_view(views);
+  for (py::tuple& rows : by_view) rows = py::tuple(batch.ragged.size());
+  for (size_t i = 0; i < batch.ragged.size(); ++i)
+    for (size_t view = 0; view < batch.ragged[i].parts.size(); ++view) {
+      std::deque<py::object>& next = made[batch.ragged[i].block];
+      by_view[view][i] = std::move(next.front());
+      next.pop_front();
+    }
+  return views == 1 ? py::object(by_view[0]) : py::cast(by_view);
+}
+
 // A tensor (n, c, h, w), or of the views that are made of a picture, a list of these, or (n, views, c, h, w).
 py::object images_of(loader::Batch& batch, const loader::ImageDataset& dataset) {
+  if (!batch.ragged.empty()) return ragged_of(batch, dataset.made_for(0).size());
   const auto sizes = [&](const transforms::OutputShape& shape) {
     return std::vector<int64_t>{batch.rows, shape.channels, shape.height, shape.width};
   };
@@ -167,7 +196,8 @@ void bind_loader(py::module_& m) {
   engine.def("submit_mixed", &Loader::submit_mixed, py::arg("indices"), py::arg("partners"), py::arg("own"),
              py::arg("other"), py::arg("box") = py::none());
   engine.def_property_readonly("mixes", [](const Loader& loader) {
-    return loader.dataset->shapes().empty() && loader.dataset->pipeline().mixer() != nullptr;
+    return loader.dataset->shapes().empty() && !loader.dataset->ragged &&
+           loader.dataset->pipeline().mixer() != nullptr;
   });
   engine.def(
       "set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); },

@@ -603,6 +603,9 @@ class ImageDataset:
 
     `forms`: the pipelines are forms instead, of which all rows of a batch have one, by its number; shapes may
     differ.
+
+    `ragged`: each row has the shape that its picture gives it. Batches have a tuple of rows then, tensors of
+    shape (C, H, W) in memory that the batch's rows share; of several views a list of such tuples.
     """
 
     def __init__(
@@ -613,6 +616,7 @@ class ImageDataset:
         fallback: Callable[[bytes, str], tuple[NDArray[np.uint8], int]] | None = None,
         stacked: bool = False,
         forms: bool = False,
+        ragged: bool = False,
     ) -> None: ...
     def __len__(self) -> int: ...
     def row(

@@ -142,6 +142,14 @@ void Lease::resize(size_t size_bytes) {
   slot_->size_bytes = size_bytes;
 }
 
+Lease Lease::beside(size_t size_bytes) const {
+  auto slot = std::make_unique<Slot>();
+  slot->source = slot_->source;
+  Lease lease(std::move(slot));
+  lease.resize(size_bytes);
+  return lease;
+}
+
 uint8_t* Lease::data() const { return slot_->copied ? slot_->copied_data : slot_->pages.data(); }
 size_t Lease::size_bytes() const { return slot_->size_bytes; }
 std::shared_ptr<void> Lease::owner() const { return slot_->pages.owner(); }

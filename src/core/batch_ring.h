@@ -45,6 +45,9 @@ class Lease {
   // Makes the slot's memory `size_bytes` long; what it held is lost. Keeps the slot.
   void resize(size_t size_bytes);
 
+  // Further memory from where the slot's is from, 64-byte aligned, part of no ring. Throws Error(system).
+  Lease beside(size_t size_bytes) const;
+
   uint8_t* data() const;  // 64-byte aligned
   size_t size_bytes() const;
   bool overflow() const;

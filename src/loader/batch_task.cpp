@@ -24,12 +24,13 @@ std::string shape_text(const transforms::OutputShape& shape) {
 
 BatchTask::BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
                      std::optional<transforms::OutputShape> fixed_shape, base::DType element_type,
-                     size_t form_of_rows)
+                     size_t form_of_rows, bool is_ragged)
     : Batch(static_cast<int64_t>(row_keys.size())), id(batch_id), epoch(std::move(of_epoch)),
       type(element_type), form(form_of_rows), submitted_rows(units), keys(std::move(row_keys)),
       shape(fixed_shape) {
   ordered::Slot& slot = slots.emplace_back();
   slot.rows = keys.size();
+  if (is_ragged) ragged.emplace(keys.size());
   if (!shape) return;
   static_cast<void>(batch_bytes(*shape));
   slot.row_bytes = row_bytes(*shape, type);
@@ -58,6 +59,17 @@ RowMemory BatchTask::place(int64_t row, const transforms::OutputShape& row_shape
   return {elsewhere.data()};
 }
 
+RowMemory BatchTask::place_ragged(int64_t row, const transforms::OutputShape& row_shape,
+                                  std::vector<transforms::OutputShape> parts) {
+  if (parts.empty()) parts.push_back(row_shape);
+  const std::lock_guard lock(mutex);
+  asides.resize(keys.size());
+  uint8_t* const data =
+      ragged->take(static_cast<size_t>(row), std::move(parts), row_bytes(row_shape, type), lease());
+  slots.front().wanted = ragged->wanted();
+  return {data};
+}
+
 void BatchTask::take(RowFailure& failure) {
   if (!failure.any()) return;
   const std::lock_guard lock(mutex);
@@ -68,7 +80,7 @@ std::exception_ptr BatchTask::first_error() const {
   if (error) return error;
   for (const RowFailure& failure : failures)  // sorted by row
     if (failure.error) return failure.error;
-  for (int64_t row = 1; row < rows(); ++row) {
+  for (int64_t row = 1; !ragged && row < rows(); ++row) {
     const transforms::OutputShape &first = row_shapes[0], &other = row_shapes[static_cast<size_t>(row)];
     if (other == first) continue;
     return std::make_exception_ptr(

@@ -16,6 +16,7 @@
 #include "loader/data_loader.h"
 #include "loader/epoch_keys.h"
 #include "loader/mixture.h"
+#include "loader/ragged_rows.h"
 #include "ordered/batch.h"
 
 namespace millrace::loader {
@@ -54,7 +55,7 @@ struct Epoch {
 struct BatchTask final : ordered::Batch {
   BatchTask(int64_t batch_id, std::shared_ptr<Epoch> of_epoch, std::vector<RowKey> row_keys,
             std::optional<transforms::OutputShape> fixed_shape, base::DType element_type,
-            size_t form_of_rows = 0);
+            size_t form_of_rows = 0, bool is_ragged = false);
 
   // Bytes of the whole batch if its rows have this shape. Throws Error(invalid_argument) when that is more
   // than memory can be.
@@ -64,6 +65,9 @@ struct BatchTask final : ordered::Batch {
   // another shape goes to `elsewhere` (so that its errors still show) and makes first_error() speak. The
   // batch has its slot. Any thread, own rows.
   RowMemory place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
+  // The same of a ragged batch, whose rows have any shapes; `parts`: of the row, if it has several.
+  RowMemory place_ragged(int64_t row, const transforms::OutputShape& row_shape,
+                         std::vector<transforms::OutputShape> parts);
 
   // What went wrong at a row is the batch's from now on; `failure` is as new. Any thread.
   void take(RowFailure& failure);
@@ -88,7 +92,8 @@ struct BatchTask final : ordered::Batch {
   std::vector<std::unique_ptr<RowAside>>
       asides;  // null: the row is written; as many as rows once one was placed
 
-  std::mutex mutex;  // guards the members below until the batch is complete
+  std::mutex mutex;                  // guards the members below until the batch is complete
+  std::optional<RaggedRows> ragged;  // where rows lie that have no common shape
   std::vector<RowFailure> failures;
   std::optional<transforms::OutputShape> shape;
   std::vector<transforms::OutputShape>

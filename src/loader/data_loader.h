@@ -62,6 +62,12 @@ struct SkippedRow {
   SampleError error;
 };
 
+// A row of a batch whose rows have shapes of their own: its parts lie one behind another.
+struct RaggedRow {
+  size_t block = 0, offset = 0;                // where it begins, in bytes; block 0 is Batch::images
+  std::vector<transforms::OutputShape> parts;  // dense each; none: the row was left out
+};
+
 struct Batch {
   int64_t id = 0;
   int64_t rows = 0;
@@ -69,7 +75,9 @@ struct Batch {
   std::vector<transforms::OutputShape> parts;  // of one row, when it has several: part p is a block of
   int64_t block_rows = 0;                      // block_rows x its shape, of which the first `rows` count
   base::DType type = base::DType::f32;
-  core::Lease images;  // rows x shape elements, dense
+  core::Lease images;                // rows x shape elements, dense
+  std::vector<RaggedRow> ragged;     // in place of that, of sources whose rows are ragged: each of them
+  std::vector<core::Lease> further;  // block b > 0 is further[b - 1]
   std::vector<int64_t> labels;
   std::vector<SkippedRow> skipped;  // by row; `leave` only
   std::vector<RowKey> keys;  // which sample each row became in the end, and as which occurrence of its index

@@ -20,7 +20,7 @@ Engine::Engine(RowSource source, const LoaderOptions& options)
   const auto is_free = [](const auto& shape) { return !shape; };
   const bool any_free =
       source_.forms.empty() ? !source_.fixed_shape : std::ranges::any_of(source_.forms, is_free);
-  if (options.on_error == ErrorPolicy::leave && any_free)
+  if (options.on_error == ErrorPolicy::leave && any_free && !source_.ragged)
     throw Error(ErrorKind::invalid_argument,
                 "rows can be left out of batches only where all rows have one shape; end with a crop or a "
                 "resize to a fixed size");
@@ -84,7 +84,7 @@ void Engine::submit(std::vector<int64_t> indices, BatchMix mix, size_t form) {
     mixture = std::make_unique<Mixture>(std::move(mix), std::ssize(indices), *source_.mixer);
   }
   const auto task = std::make_shared<BatchTask>(next_id_, epoch_, keys_.resolve(indices), shape_of(form),
-                                                source_.type, form);
+                                                source_.type, form, source_.ragged);
   task->mixture = std::move(mixture);
   queue_->push(task);
   ++next_id_;
@@ -171,11 +171,12 @@ bool Engine::settle(int64_t deadline_ns) {
 
 void Engine::list_skipped() {
   skipped_.clear();
-  current_->row_shapes.resize(current_->keys.size(), *current_->shape);
+  const bool ragged = current_->ragged.has_value();
+  if (!ragged) current_->row_shapes.resize(current_->keys.size(), *current_->shape);
   for (const RowFailure& failure : current_->failures) {
     if (failure.error || failure.left_out.empty()) continue;
     skipped_.push_back({failure.row, failure.left_out.back()});
-    current_->row_shapes[static_cast<size_t>(failure.row)] = *current_->shape;
+    if (!ragged) current_->row_shapes[static_cast<size_t>(failure.row)] = *current_->shape;
   }
 }
 
@@ -218,6 +219,7 @@ DataLoader::Status Engine::next(Batch& out, int timeout_ms) {
   const bool incomplete =
       task->rows() < task->submitted_rows;  // then it was the last one: only `skip` shortens, from the end
   if (task->rows() == 0 || (incomplete && options_.drop_last)) return DataLoader::Status::end;
+  if (!task->ragged) remake_if_shape_changed(*task);
   hand_over(*task, out);
   return DataLoader::Status::ready;
 }
@@ -233,13 +235,10 @@ void Engine::remake_if_shape_changed(BatchTask& task) {
 }
 
 void Engine::hand_over(BatchTask& task, Batch& out) {
-  remake_if_shape_changed(task);
   const trace::StageTimer timer(&consumer_.times(), trace::Stage::collate);
-  const size_t bytes = task.batch_bytes(*task.shape) / static_cast<size_t>(task.submitted_rows) *
-                       static_cast<size_t>(task.rows());
+  const size_t bytes = task.ragged ? hand_over_ragged(task, out) : hand_over_rows(task, out);
   out.id = task.id;
   out.rows = task.rows();
-  out.shape = *task.shape;
   out.type = task.type;
   out.labels.clear();
   out.skipped = std::exchange(skipped_, {});
@@ -250,6 +249,18 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
             : source_.labels[static_cast<size_t>(task.keys[static_cast<size_t>(row)].index)]);
   task.keys.resize(static_cast<size_t>(task.rows()));
   out.keys = std::move(task.keys);
+  const std::lock_guard lock(stats_mutex_);
+  ++counted_.batches;
+  counted_.samples += task.rows();
+  counted_.bytes += static_cast<int64_t>(bytes + out.labels.size() * sizeof(int64_t));
+}
+
+// Both return how many bytes the rows have.
+size_t Engine::hand_over_rows(BatchTask& task, Batch& out) {
+  const size_t bytes = task.batch_bytes(*task.shape) / static_cast<size_t>(task.submitted_rows) *
+                       static_cast<size_t>(task.rows());
+  out.shape = *task.shape;
+  out.ragged.clear();
   out.parts = source_.parts;
   out.block_rows = task.submitted_rows;
   if (!out.parts.empty()) {
@@ -260,10 +271,15 @@ void Engine::hand_over(BatchTask& task, Batch& out) {
     task.lease().resize(bytes);
     out.images = std::move(task.lease());
   }
-  const std::lock_guard lock(stats_mutex_);
-  ++counted_.batches;
-  counted_.samples += task.rows();
-  counted_.bytes += static_cast<int64_t>(bytes + out.labels.size() * sizeof(int64_t));
+  return bytes;
+}
+
+size_t Engine::hand_over_ragged(BatchTask& task, Batch& out) {
+  task.ragged->hand_over(static_cast<size_t>(task.rows()), std::move(task.lease()), out);
+  size_t elements = 0;
+  for (const RaggedRow& row : out.ragged)
+    for (const transforms::OutputShape& part : row.parts) elements += static_cast<size_t>(part.elements());
+  return elements * base::dtype_bytes(task.type);
 }
 
 std::vector<trace::StageReading> Engine::clocks() const {

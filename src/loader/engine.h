@@ -58,7 +58,7 @@ class Engine {
  private:
   void run(int number);
   const std::optional<transforms::OutputShape>& shape_of(size_t form) const {
-    return source_.forms.empty() ? source_.fixed_shape : source_.forms[form];
+    return source_.forms.empty() || source_.ragged ? source_.fixed_shape : source_.forms[form];
   }
   bool find_oldest(int64_t deadline_ns);
   bool settle(int64_t deadline_ns);
@@ -67,6 +67,8 @@ class Engine {
   void list_skipped();
   void record_failures();
   void hand_over(BatchTask& task, Batch& out);
+  size_t hand_over_rows(BatchTask& task, Batch& out);
+  size_t hand_over_ragged(BatchTask& task, Batch& out);
 
   const RowSource source_;
   const LoaderOptions options_;

@@ -21,7 +21,7 @@ std::vector<transforms::OutputShape> ImageDataset::shapes() const {
   for (const auto& view : views) {
     if (view->output_type() != pipeline().output_type())
       throw Error(ErrorKind::invalid_argument, "the views of a picture must have one dtype");
-    if (forms) continue;
+    if (forms || (ragged && !stacked)) continue;
     const auto shape = view->fixed_shape();
     if (!shape)
       throw Error(

@@ -39,6 +39,8 @@ struct ImageDataset {
   // In place of that: a batch has one of the `views` for all of its rows, and draws for it what it would draw
   // were it the only one. Their shapes may differ.
   bool forms = false;
+  // Whether each row of a batch has the shapes that its own picture gives it (Batch::ragged).
+  bool ragged = false;
   std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
 
   const transforms::ImagePipeline& pipeline() const { return *views.front(); }
@@ -46,7 +48,7 @@ struct ImageDataset {
   // What is made of the pictures of a batch of this form; all views where there are no forms.
   std::span<const std::shared_ptr<const transforms::ImagePipeline>> made_for(size_t form) const;
 
-  // The shapes of several views, or of those that are stacked; empty: there is one, or there are forms. Throws
+  // The shapes of several views, or of those that are stacked; empty: there is one, or forms, or they are ragged. Throws
   // Error(invalid_argument) when these are not fixed, or the types differ, of forms too, or shapes that are
   // stacked.
   std::vector<transforms::OutputShape> shapes() const;

@@ -27,6 +27,8 @@ class RowMaker {
   virtual ~RowMaker() = default;
   // What the row's shape will be. `form`: of a source that has several.
   virtual transforms::OutputShape prepare(const base::SampleKey& key, size_t form = 0) = 0;
+  // The shapes of that row's parts, if it has several; asked for where rows are ragged.
+  virtual std::vector<transforms::OutputShape> parts() const { return {}; }
   virtual void finish(const RowMemory& memory) = 0;  // writes the row that was prepared last
   // The same, as RowSource::mixer takes it; of sources that have one.
   virtual void finish_half(transforms::HalfRow&) {}
@@ -45,6 +47,7 @@ struct RowSource {
   // The parts of a row, each a block of the batch; empty: a row is one part. fixed_shape is then {1, 1,
   // elements}.
   std::vector<transforms::OutputShape> parts = {};
+  bool ragged = false;                          // a batch's rows have shapes of their own: Batch::ragged
   const transforms::RowMixer* mixer = nullptr;  // of rows that can be mixed with each other
   std::span<const int64_t> labels;  // `size` of them, kept alive by what make_maker holds; empty: all are 0
   std::function<std::unique_ptr<RowMaker>(trace::StageTimes*)>

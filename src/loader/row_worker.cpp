@@ -40,7 +40,8 @@ void RowWorker::make(BatchTask& task, int64_t row) {
       maker_->prepare({task.epoch->seed, task.epoch->number, key.index, key.occurrence}, task.form);
   RowMemory memory;
   try {
-    memory = task.place(row, shape, elsewhere_);
+    memory =
+        task.ragged ? task.place_ragged(row, shape, maker_->parts()) : task.place(row, shape, elsewhere_);
   } catch (...) {
     throw NotTheSample{std::current_exception()};
   }

@@ -228,10 +228,11 @@ RowSource picture_rows(const std::shared_ptr<const ImageDataset>& dataset) {
   RowSource source;
   source.size = dataset->files->size();
   source.type = dataset->pipeline().output_type();
+  source.ragged = dataset->ragged;
   source.parts = dataset->parts();
   if (dataset->forms)
     for (const auto& form : dataset->views) source.forms.push_back(form->fixed_shape());
-  else
+  else if (!dataset->ragged)
     source.fixed_shape =
         dataset->views.size() == 1 ? dataset->pipeline().fixed_shape() : whole_row(dataset->shapes());
   source.labels = dataset->labels;
@@ -252,6 +253,12 @@ transforms::OutputShape Worker::prepare(const base::SampleKey& key, size_t form)
   } catch (const Error& error) {
     throw with_path(error, impl_->name());
   }
+}
+
+std::vector<transforms::OutputShape> Worker::parts() const {
+  std::vector<transforms::OutputShape> result;
+  for (const auto& view : impl_->views) result.push_back(view.need.shape);
+  return result;
 }
 
 void Worker::finish(const RowMemory& memory) {

@@ -30,6 +30,7 @@ class Worker final : public RowMaker {
   ~Worker() override;
 
   transforms::OutputShape prepare(const base::SampleKey& key, size_t form = 0) override;
+  std::vector<transforms::OutputShape> parts() const override;
   void finish(const RowMemory& memory) override;
   void finish_half(transforms::HalfRow& out) override;
   // As finish(), but the values of a pixel side by side (ImagePipeline::apply_interleaved); of datasets with

@@ -46,7 +46,7 @@ std::shared_ptr<Batch> Queue::pop(int64_t deadline_ns) {
       batches_.pop_front();
       --claim_;
       for (const Slot& slot : batch->slots)
-        if (slot.lease) last_bytes_[slot.ring] = slot.lease.size_bytes();
+        if (slot.lease) last_bytes_[slot.ring] = std::max(slot.lease.size_bytes(), slot.wanted);
       return batch;
     }
     if (timed_out) return nullptr;

@@ -13,6 +13,7 @@ import os
 import warnings
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -277,8 +278,18 @@ def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step
         rows = list(pool.map(row, zip(indices, counts)))
     labels = spec.files.labels
     return spec.collated(
-        (torch.stack(rows), torch.tensor([int(labels[index]) if len(labels) else 0 for index in indices]))
+        (
+            _batch_of(rows, spec.ragged),
+            torch.tensor([int(labels[index]) if len(labels) else 0 for index in indices]),
+        )
     )
+
+
+def _batch_of(rows: Sequence[Any], ragged: bool) -> Any:
+    """As the engine has it: of rows that are several views, a list of these."""
+    if isinstance(rows[0], list):
+        return [_batch_of(view, ragged) for view in zip(*rows)]
+    return tuple(rows) if ragged else torch.stack(list(rows))
 
 
 def _keys(loader: Any, log: EpochLog, number: int, spec: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:

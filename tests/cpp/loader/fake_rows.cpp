@@ -35,6 +35,10 @@ class FakeMaker final : public RowMaker {
     shape_ = rows_->shape_is_fixed || !rows_->shape_of ? rows_->shape : rows_->shape_of(key);
     return shape_;
   }
+  std::vector<transforms::OutputShape> parts() const override {
+    if (shape_.channels < 2) return {};
+    return {{1, shape_.height, shape_.width}, {shape_.channels - 1, shape_.height, shape_.width}};
+  }
   void finish(const RowMemory& memory) override {
     uint8_t* const row =
         memory.part(0, static_cast<size_t>(shape_.channels) * static_cast<size_t>(shape_.height) *
@@ -80,6 +84,7 @@ RowSource source(const std::shared_ptr<FakeRows>& rows) {
   result.size = rows->size;
   result.type = base::DType::u8;
   if (rows->shape_is_fixed) result.fixed_shape = rows->shape;
+  result.ragged = rows->ragged;
   result.labels = rows->labels;
   result.make_maker = [rows](trace::StageTimes*) { return std::make_unique<FakeMaker>(rows); };
   return result;
@@ -91,12 +96,23 @@ std::unique_ptr<DataLoader> loader(const std::shared_ptr<FakeRows>& rows, const 
 
 bool holds(const Batch& batch, int64_t row, const base::SampleKey& key) {
   if (row >= batch.rows || batch.labels[static_cast<size_t>(row)] != FakeRows::label(key.index)) return false;
-  const transforms::OutputShape& shape = batch.shape;
-  const size_t bytes = static_cast<size_t>(shape.channels) * static_cast<size_t>(shape.height) *
-                       static_cast<size_t>(shape.width);
-  std::vector<uint8_t> expected(bytes);
-  fill(key, shape, expected.data());
-  return std::memcmp(batch.images.data() + static_cast<size_t>(row) * bytes, expected.data(), bytes) == 0;
+  const std::span<const uint8_t> found = row_of(batch, row);
+  std::vector<uint8_t> expected(found.size());
+  fill(key, {1, 1, static_cast<int32_t>(found.size())}, expected.data());
+  return std::ranges::equal(found, expected);
+}
+
+std::span<const uint8_t> row_of(const Batch& batch, int64_t row) {
+  if (batch.ragged.empty()) {
+    const auto bytes = static_cast<size_t>(batch.shape.elements());
+    return {batch.images.data() + static_cast<size_t>(row) * bytes, bytes};
+  }
+  const RaggedRow& where = batch.ragged[static_cast<size_t>(row)];
+  int64_t bytes = 0;
+  for (const transforms::OutputShape& part : where.parts) bytes += part.elements();
+  const core::Lease& block = where.block == 0 ? batch.images : batch.further[where.block - 1];
+  EXPECT_LE(where.offset + static_cast<size_t>(bytes), block.size_bytes());
+  return {block.data() + where.offset, static_cast<size_t>(bytes)};
 }
 
 std::vector<int64_t> range(int64_t begin, int64_t end) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "loader/data_loader.h"
@@ -18,6 +19,7 @@ struct FakeRows {
   int64_t size = 100;
   transforms::OutputShape shape{3, 4, 5};
   bool shape_is_fixed = true;
+  bool ragged = false;  // each row has a shape of its own, in two parts when it is two channels or more
   std::function<transforms::OutputShape(const base::SampleKey&)> shape_of;  // when not fixed
   std::function<void(const base::SampleKey&)> prepare, finish;              // may sleep or throw
   std::set<int64_t> unreadable_at_prepare, unreadable_at_finish;            // Error(corrupt_data)
@@ -34,6 +36,9 @@ struct FakeRows {
 
 RowSource source(const std::shared_ptr<FakeRows>& rows);
 std::unique_ptr<DataLoader> loader(const std::shared_ptr<FakeRows>& rows, const LoaderOptions& options);
+
+// Where the bytes of a row of the batch are, and how many these are.
+std::span<const uint8_t> row_of(const Batch& batch, int64_t row);
 
 // Whether row `row` of the batch is, byte by byte, what the key gives, with the label of its index.
 bool holds(const Batch& batch, int64_t row, const base::SampleKey& key);

@@ -17,6 +17,11 @@ namespace {
 
 using Status = DataLoader::Status;
 
+transforms::OutputShape any_shape(const base::SampleKey& key) {
+  const auto random = static_cast<int32_t>(FakeRows::pattern(key) % 1000);
+  return {1 + random % 3, 1 + random % 64, random % 16 ? 40 : 4000};
+}
+
 // Drops what it is given on a thread of its own, a little later.
 class Dropper {
  public:
@@ -63,6 +68,8 @@ TEST(Stress, RandomLoadersRandomEnds) {
     rows->size = 200;
     rows->shape = random() % 3 ? transforms::OutputShape{3, 64, 352} : transforms::OutputShape{3, 8, 8};
     rows->shape_is_fixed = random() % 2;
+    rows->ragged = random() % 2;
+    if (rows->ragged) rows->shape_of = any_shape;
     const auto seed = random();
     rows->finish = [seed](const base::SampleKey& key) {
       const bool slow = (static_cast<uint64_t>(key.index) * 2654435761u ^ seed) % 16 == 0;
@@ -132,6 +139,8 @@ TEST(Stress, AnyThreadMayCloseALoaderAtAnyMoment) {
     auto rows = std::make_shared<FakeRows>();
     rows->size = 40;
     rows->shape_is_fixed = random() % 2;
+    rows->ragged = random() % 2;
+    if (rows->ragged) rows->shape_of = any_shape;
     rows->finish = [](const base::SampleKey& key) {
       if (key.index % 16 == 3) std::this_thread::sleep_for(std::chrono::microseconds(200));
     };

@@ -26,13 +26,15 @@ class Views:
         return arranged(self.arrangement, views.__getitem__)
 
     def batch(self, views: Sequence[Any]) -> Any:
-        """As default_collate arranges it: tuples have become lists, and no tensor stands there twice."""
+        """As default_collate arranges it: tuples have become lists, and no tensor stands there twice. Ragged
+        views are tuples of rows, of which samples are made again, with in_order().
+        """
         used: set[int] = set()
 
         def view(number: int) -> Any:
-            again = number in used
+            again, made = number in used, views[number]
             used.add(number)
-            return views[number].clone() if again else views[number]
+            return made.clone() if again and not isinstance(made, tuple) else made
 
         return arranged(self.arrangement, view, tuples=list)
 

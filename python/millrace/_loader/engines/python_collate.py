@@ -24,7 +24,7 @@ from ..._common.lowering.recognising import loaded
 from ..._common.torch_private import default_collate
 from ..._profiling.stages import COLLATE, during
 from .mixing import Mixed, traced
-from .native import LooksUp
+from .pictures import LooksUp
 from .seeding import generators_seeded
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class PythonCollate:
 
     def _samples(self, pictures: Any, labels: torch.Tensor) -> list[Any]:
         views = [pictures] if self.views is None else self.views.in_order(pictures)
-        by_view = [view.unbind(0) for view in views]
+        by_view = [view if isinstance(view, tuple) else view.unbind(0) for view in views]  # tuple: ragged
         if self.row_type is np.ndarray:
             by_view = [[row.numpy() for row in rows] for rows in by_view]
         elif self.row_type is not torch.Tensor:

@@ -15,7 +15,7 @@ from ... import _core
 from ..._common.lowering.as_shipped import check_class
 from ..._common.lowering.recognising import NotLowered
 from ...datasets.lazy_list import Targets as Labels
-from ..engines.native import Files, Targets
+from ..engines.pictures import Files, Targets
 from .source import Source
 
 

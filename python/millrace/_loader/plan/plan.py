@@ -23,7 +23,7 @@ from ...samplers.global_order import GlobalOrderSampler
 from ...samplers.resumable import inner_sampler
 from ..arguments import recognise_worker_init
 from ..engine import EngineSpec, PythonSpec
-from ..engines.native import Files, ImageSpec
+from ..engines.pictures import Files, ImageSpec
 from ..engines.python import PYTHON
 from ..engines.python_collate import PythonCollate, with_targets
 from ..engines.rows import RowsSpec
@@ -42,6 +42,7 @@ from .recognisers import (
     recognise_batch_function,
     recognise_collate,
     recognise_source,
+    takes_samples,
 )
 from .source import Source
 from .streams import Stream, recognise_stream
@@ -169,7 +170,9 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
         return Plan((), None)
     stages = _Stages()
     data: Source | RowSet | None = stages.ask("dataset", lambda: _dataset(loader, kind))
-    transform = stages.ask("transform", lambda: _transform(data)) if isinstance(data, Source) else None
+    transform = None
+    if isinstance(data, Source):
+        transform = stages.ask("transform", lambda: _transform(data, takes_samples(loader.collate_fn)))
     if isinstance(data, Source) and (functions := [f for f in data.target_transforms if f is not None]):
         names = ", ".join(dict.fromkeys(map(holder_name, functions)))
         called = f"{names}, called in next() for each sample of the batch, in order"
@@ -333,7 +336,10 @@ def _collate(loader: Any, data: Source | RowSet | None, transform: Any) -> tuple
     return recognise_any_collate(loader.collate_fn, transform[1].row_type, transform[1].views, container)
 
 
-def _transform(source: Source | Stream) -> tuple[str, tuple[list[_core.ImagePipeline], Lowered]]:
+def _transform(
+    source: Source | Stream, any_sizes: bool = False
+) -> tuple[str, tuple[list[_core.ImagePipeline], Lowered]]:
+    """any_sizes: pictures of a batch need not have one size."""
     made, chains, names = _chains(source)
     for part in getattr(source, "parts", ())[1:]:
         other, other_chains, _ = _chains(part)
@@ -346,7 +352,7 @@ def _transform(source: Source | Stream) -> tuple[str, tuple[list[_core.ImagePipe
     reason = ", ".join(names)
     if made.drawn_size is not None:
         reason += f"; each batch has a size of {made.drawn_size}"
-    return reason, (made.pipelines(chains), made)
+    return reason, (made.pipelines(chains, any_sizes), made)
 
 
 def _chains(source: Source | Stream) -> tuple[Lowered, list[list[dict[str, Any]]], list[str]]:

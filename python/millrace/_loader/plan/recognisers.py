@@ -26,7 +26,7 @@ from ..._common.lowering.same_code import called
 from ..._common.shipped import is_default_collate
 from ..._common.torch_private import collate
 from ...datasets import ImageFolder
-from ..engines.native import Files
+from ..engines.pictures import Files
 from ..engines.python_collate import PythonCollate
 from .arrow import has_transform
 from .joined import recognise_joined
@@ -306,6 +306,14 @@ def recognise_batch_function(
             )
             return reason, PythonCollate(function, True, spread, as_tuple, torch.Tensor)
     return "", None
+
+
+def takes_samples(collate_fn: Any) -> bool:
+    """Whether it gets the samples themselves, which need not have one size, and no batch of them."""
+    try:
+        return callable(collate_fn) and not recognise_batch_function(collate_fn)[0]
+    except NotLowered:
+        return False
 
 
 _TIMM = "timm.data.loader"

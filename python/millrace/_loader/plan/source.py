@@ -13,7 +13,7 @@ from ... import _core
 from ..._common.lowering.grey import check_grey
 from ..._common.lowering.recognising import NotLowered
 from ...datasets.lazy_list import Targets as Labels
-from ..engines.native import Files, Targets
+from ..engines.pictures import Files, Targets
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
