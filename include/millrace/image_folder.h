@@ -1,7 +1,8 @@
 // Folders and lists of picture files: JPEG, PNG and WebP, decoded only where the transforms look.
 //
-// Fields of a sample: "image" of Transforms::dtype() and shape, and "label", an i64. A file whose
-// bytes are of no format that the library decodes is the sample's Error(unavailable), one that it refuses
+// Fields of a sample: "image" of Transforms::dtype() and shape, and "label", an i64. With `ragged`, pictures
+// of a batch may have any sizes: "image" is ragged, its rows single elements, and between the two comes
+// "image_size", i64 of shape {3}: channels, height, width. A file whose bytes are of no format that the library decodes is the sample's Error(unavailable), one that it refuses
 // Error(corrupt_data), each with path and reason; an error policy leaves out both.
 #pragma once
 
@@ -21,6 +22,7 @@ struct ImageFolderOptions {
                                       ".pgm", ".tif",  ".tiff", ".webp"};
   bool allow_empty = false;  // a class without a file is no error
   int threads = 0;           // that list the folder; 0: as many as pay
+  bool ragged = false;       // pictures keep the sizes that the transforms leave them, each its own
 };
 
 // A dataset that also knows its classes and files. It is one: a Loader takes it.

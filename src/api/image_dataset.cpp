@@ -1,5 +1,6 @@
 #include "api/image_dataset.h"
 
+#include <cstring>
 #include <utility>
 
 #include "api/loader_engine.h"
@@ -11,11 +12,12 @@ namespace {
 
 std::shared_ptr<const loader::ImageDataset> images_of(std::shared_ptr<const sources::SampleFiles> files,
                                                       std::vector<int64_t> labels,
-                                                      const Transforms& transforms, bool exif) {
+                                                      const Transforms& transforms, bool exif, bool ragged) {
   auto images = std::make_shared<loader::ImageDataset>();
   images->files = std::move(files);
   images->labels = std::move(labels);
   images->views.push_back(pipeline_of(transforms, exif));
+  images->ragged = ragged;
   return images;
 }
 
@@ -26,9 +28,9 @@ std::vector<int64_t> sides(const transforms::OutputShape& shape) {
 }  // namespace
 
 ImageSamples::ImageSamples(std::shared_ptr<const sources::SampleFiles> files, std::vector<int64_t> labels,
-                           const Transforms& transforms, bool exif, std::string python_class)
-    : images_(images_of(std::move(files), std::move(labels), transforms, exif)),
-      python_class_(std::move(python_class)), fields_(image_field_specs(images_->pipeline())) {}
+                           const Transforms& transforms, bool exif, bool ragged, std::string python_class)
+    : images_(images_of(std::move(files), std::move(labels), transforms, exif, ragged)),
+      python_class_(std::move(python_class)), fields_(image_field_specs(images_->pipeline(), ragged)) {}
 
 std::unique_ptr<Engine> ImageSamples::open(const EngineOptions& options) const {
   return std::make_unique<LoaderEngine>(
@@ -36,13 +38,45 @@ std::unique_ptr<Engine> ImageSamples::open(const EngineOptions& options) const {
       [memory = BatchMemory(options.memory)](loader::Batch& batch) { return image_fields(batch, memory); });
 }
 
-std::vector<FieldSpec> image_field_specs(const transforms::ImagePipeline& pipeline) {
+namespace {
+
+const FieldSpec kSize{"image_size", DType::i64, {3}, false}, kLabel{"label", DType::i64, {}, false};
+
+std::vector<Field> ragged_fields(loader::Batch& batch, const BatchMemory& memory) {
+  std::vector<int64_t> offsets{0}, sizes;
+  for (const loader::RaggedRow& row : batch.ragged) {
+    offsets.push_back(offsets.back() + row.parts[0].elements());
+    for (const int64_t side : sides(row.parts[0])) sizes.push_back(side);
+  }
+  const size_t element = dtype_bytes(batch.type);
+  auto [data, owner] = memory.allocate(static_cast<size_t>(offsets.back()) * element);
+  for (size_t i = 0; i < batch.ragged.size(); ++i) {
+    const loader::RaggedRow& row = batch.ragged[i];
+    const core::Lease& block = row.block == 0 ? batch.images : batch.further[row.block - 1];
+    std::memcpy(static_cast<uint8_t*>(data) + static_cast<size_t>(offsets[i]) * element,
+                block.data() + row.offset, static_cast<size_t>(offsets[i + 1] - offsets[i]) * element);
+  }
+  auto [lengths, keeper] = memory.allocate(sizes.size() * sizeof(int64_t));
+  if (!sizes.empty()) std::memcpy(lengths, sizes.data(), sizes.size() * sizeof(int64_t));
+  std::vector<Field> fields;
+  fields.emplace_back("image", batch.type, std::vector{offsets.back()}, data, std::move(owner),
+                      std::move(offsets));
+  fields.emplace_back(kSize.name, kSize.dtype, std::vector<int64_t>{batch.rows, 3}, lengths,
+                      std::move(keeper));
+  fields.push_back(memory.labels(batch.labels));
+  return fields;
+}
+
+}  // namespace
+
+std::vector<FieldSpec> image_field_specs(const transforms::ImagePipeline& pipeline, bool ragged) {
+  if (ragged) return {{"image", pipeline.output_type(), {}, true}, kSize, kLabel};
   const auto shape = pipeline.fixed_shape();
-  return {{"image", pipeline.output_type(), shape ? sides(*shape) : std::vector<int64_t>{}, false},
-          {"label", DType::i64, {}, false}};
+  return {{"image", pipeline.output_type(), shape ? sides(*shape) : std::vector<int64_t>{}, false}, kLabel};
 }
 
 std::vector<Field> image_fields(loader::Batch& batch, const BatchMemory& memory) {
+  if (!batch.ragged.empty()) return ragged_fields(batch, memory);
   const FieldSpec image{"image", batch.type, sides(batch.shape), false};
   uint8_t* const data = batch.images.data();
   std::vector<Field> fields;

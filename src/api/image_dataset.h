@@ -20,7 +20,7 @@ class ImageSamples : public Dataset::Impl {
  public:
   // `labels`: as many as files, or none: all are 0.
   ImageSamples(std::shared_ptr<const sources::SampleFiles> files, std::vector<int64_t> labels,
-               const Transforms& transforms, bool exif, std::string python_class);
+               const Transforms& transforms, bool exif, bool ragged, std::string python_class);
 
   int64_t size() const override { return images_->files->size(); }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
@@ -35,8 +35,8 @@ class ImageSamples : public Dataset::Impl {
   const std::vector<FieldSpec> fields_;
 };
 
-// The two fields of a batch of pictures.
-std::vector<FieldSpec> image_field_specs(const transforms::ImagePipeline& pipeline);
+// The fields of a batch of pictures. Ragged ones are copied, once, so that they lie in order.
+std::vector<FieldSpec> image_field_specs(const transforms::ImagePipeline& pipeline, bool ragged);
 std::vector<Field> image_fields(loader::Batch& batch, const BatchMemory& memory);
 
 }  // namespace millrace::api

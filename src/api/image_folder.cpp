@@ -21,10 +21,10 @@ constexpr const char* kFilesClass = "millrace.image_files";
 class FolderSamples final : public api::ImageSamples {
  public:
   FolderSamples(std::shared_ptr<const sources::PathTable> paths, std::vector<int64_t> labels,
-                std::vector<std::string> names, const Transforms& transforms, bool exif,
-                const char* python_class)
+                std::vector<std::string> names, const Transforms& transforms,
+                const ImageFolderOptions& options, const char* python_class)
       : ImageSamples(std::make_shared<sources::PathFiles>(std::move(paths)), std::move(labels), transforms,
-                     exif, python_class),
+                     options.exif, options.ragged, python_class),
         classes(std::move(names)) {}
 
   bool is_called(std::string_view name) const override {
@@ -71,7 +71,7 @@ ImageFolder image_folder(const std::string& root, const Transforms& transforms,
   sources::ImageFolderListing found = sources::list_image_folder(root, listing);
   auto paths = std::make_shared<const sources::PathTable>(std::move(found.paths));
   return ImageFolder(std::make_shared<const FolderSamples>(std::move(paths), std::move(found.labels),
-                                                           std::move(found.classes), transforms, options.exif,
+                                                           std::move(found.classes), transforms, options,
                                                            kFolderClass));
 }
 
@@ -84,9 +84,8 @@ ImageFolder image_files(std::vector<std::string> paths, std::vector<int64_t> lab
                                                  " labels; give one for each, or none");
   auto table = std::make_shared<sources::PathTable>();
   for (const std::string& path : paths) table->append(path);
-  return ImageFolder(std::make_shared<const FolderSamples>(std::move(table), std::move(labels),
-                                                           std::vector<std::string>{}, transforms,
-                                                           options.exif, kFilesClass));
+  return ImageFolder(std::make_shared<const FolderSamples>(
+      std::move(table), std::move(labels), std::vector<std::string>{}, transforms, options, kFilesClass));
 }
 
 }  // namespace millrace

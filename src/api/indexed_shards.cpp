@@ -108,9 +108,9 @@ Dataset indexed_shards(const std::vector<std::string>& shards, const Transforms&
   std::vector<Shard> found = opened(api::expand_shards(shards));
   std::vector<int64_t> labels = labels_of(found, options.label_suffixes);
   auto files = std::make_shared<sources::TarSamples>(std::move(found), options.image_suffixes);
-  return Dataset(
-      std::make_shared<const api::ImageSamples>(std::move(files), std::move(labels), transforms, options.exif,
-                                                "millrace.datasets.webdataset.indexed.IndexedWebDataset"));
+  return Dataset(std::make_shared<const api::ImageSamples>(
+      std::move(files), std::move(labels), transforms, options.exif, options.ragged,
+      "millrace.datasets.webdataset.indexed.IndexedWebDataset"));
 }
 
 }  // namespace millrace

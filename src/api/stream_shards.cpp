@@ -51,7 +51,9 @@ void close_gaps(loader::Batch& batch, std::vector<int64_t>& rows) {
       ++hole;
       continue;
     }
-    if (const int64_t to = std::ssize(rows); to != row)
+    if (const int64_t to = std::ssize(rows); to != row && !batch.ragged.empty())
+      batch.ragged[static_cast<size_t>(to)] = std::move(batch.ragged[static_cast<size_t>(row)]);
+    else if (to != row)
       std::memcpy(batch.images.data() + static_cast<size_t>(to) * bytes,
                   batch.images.data() + static_cast<size_t>(row) * bytes, bytes);
     rows.push_back(row);
@@ -61,6 +63,7 @@ void close_gaps(loader::Batch& batch, std::vector<int64_t>& rows) {
     throw Error(ErrorKind::corrupt_data, error.reason, error.path, error.offset);
   }
   batch.rows = std::ssize(rows);
+  if (!batch.ragged.empty()) batch.ragged.resize(rows.size());
 }
 
 class StreamShards;
@@ -107,7 +110,8 @@ class StreamShards final : public Dataset::Impl {
  public:
   StreamShards(std::vector<std::string> of_shards, const Transforms& transforms, StreamOptions of_options)
       : shards(std::move(of_shards)), options(std::move(of_options)),
-        pipeline(api::pipeline_of(transforms, options.exif)), fields_(api::image_field_specs(*pipeline)) {}
+        pipeline(api::pipeline_of(transforms, options.exif)),
+        fields_(api::image_field_specs(*pipeline, options.ragged)) {}
 
   int64_t size() const override { return -1; }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
@@ -144,6 +148,7 @@ std::unique_ptr<loader::DataLoader> loader_of(const StreamShards& dataset, const
   auto images = std::make_shared<loader::ImageDataset>();
   images->files = std::move(tickets);
   images->views.push_back(dataset.pipeline);
+  images->ragged = dataset.options.ragged;
   loader::LoaderOptions native = api::loader_options(options);
   if (options.on_error == OnError::skip) native.on_error = loader::ErrorPolicy::leave;
   return loader::DataLoader::create(std::move(images), native);

@@ -55,6 +55,37 @@ TEST_P(Images, AFolderKnowsItsClassesAndGivesPictures) {
   EXPECT_GT(loader.stats().decode_seconds, 0);
 }
 
+TEST_P(Images, RaggedOnesKeepTheirSizes) {
+  const ScratchFolder folder;
+  std::vector<std::string> paths;
+  for (const char* name : {"jpeg/422_q90.jpg", "jpeg/grey_q85.jpg", "jpeg/420_33x15.jpg"})
+    paths.push_back(test_data(name));
+  const Transforms chain{ToTensor{OutputType::u8}};
+  const ImageFolder photos = image_files(paths, {5, 6, 7}, chain, {.ragged = true});
+  EXPECT_EQ(photos.fields()[0], (FieldSpec{"image", DType::u8, {}, true}));
+  EXPECT_EQ(photos.fields()[1], (FieldSpec{"image_size", DType::i64, {3}, false}));
+
+  Loader loader(photos, {.batch_size = 3, .shuffle = true, .threads = GetParam(), .seed = 4});
+  for (int epoch = 0; epoch < 3; ++epoch)
+    for (const Batch& batch : loader) {
+      const Field &image = batch["image"], &size = batch["image_size"];
+      ASSERT_TRUE(image.ragged());
+      ASSERT_EQ(size.shape(), (std::vector<int64_t>{3, 3}));
+      for (size_t row = 0; row < 3; ++row) {
+        const auto index = static_cast<size_t>(batch.indices()[row]);
+        EXPECT_EQ(batch["label"].as<int64_t>()[row], static_cast<int64_t>(5 + index));
+        Loader alone(image_files({paths[index]}, {}, chain), {.batch_size = 1});
+        const Batch single = *alone.begin();
+        const auto expected = single["image"].as<uint8_t>();
+        const auto sides = size.as<int64_t>().subspan(row * 3, 3);
+        EXPECT_TRUE(std::ranges::equal(sides, std::span(single["image"].shape()).subspan(1)));
+        const auto begin = static_cast<size_t>(image.offsets()[row]),
+                   end = static_cast<size_t>(image.offsets()[row + 1]);
+        EXPECT_TRUE(std::ranges::equal(image.as<uint8_t>().subspan(begin, end - begin), expected));
+      }
+    }
+}
+
 TEST_P(Images, ListsOfFilesHaveTheirLabelsOrNone) {
   const ScratchFolder folder;
   make_root(folder);

@@ -194,6 +194,13 @@ TEST_P(Shards, WhatIsWrongInAStreamIsTheErrorOfItsBatch) {
   const auto skipping = stream(torn, OnError::skip);
   EXPECT_EQ(labels_of(*skipping), (std::vector<int64_t>{0, 1, 2, 4}));
   EXPECT_EQ(skipping->stats().left_out, 1);
+  StreamOptions any_size;
+  any_size.ragged = true;
+  LoaderOptions loading = options(4);
+  loading.on_error = OnError::skip;
+  Loader ragged(stream_shards({good, torn}, {ToTensor{}}, any_size), loading);
+  EXPECT_EQ(labels_of(ragged), (std::vector<int64_t>{0, 1, 2, 4}));
+  for (const Batch& of : ragged) EXPECT_EQ(of["image"].offsets().size(), static_cast<size_t>(of.size()) + 1);
   const auto replacing = stream(torn, OnError::replace);
   EXPECT_EQ(kind_of([&] { replacing->next(batch); }, "replace"), ErrorKind::invalid_argument);
 }
