@@ -120,6 +120,10 @@ TEST(Chains, SayWhatTheyGive) {
   const Transforms varies{Resize{20}, ToTensor{OutputType::u8}};
   EXPECT_EQ(varies.dtype(), DType::u8);
   EXPECT_TRUE(varies.shape().empty());
+  Transforms moved = varies;
+  const Transforms kept = std::move(moved);
+  EXPECT_EQ(kind_of([&] { static_cast<void>(moved.dtype()); }, "moved from"), ErrorKind::invalid_argument);
+  EXPECT_EQ(kind_of([&] { moved.shape(); }, "moved from"), ErrorKind::invalid_argument);
 }
 
 TEST(Chains, ExifIsLookedAtWhenItIsAskedFor) {
