@@ -62,7 +62,7 @@ class DeviceLoader {
     const DeviceBatch& operator*() const { return batch_; }
     const DeviceBatch* operator->() const { return &batch_; }
     Iterator& operator++() {
-      if (!loader_->ahead_->next(batch_, iteration_)) loader_ = nullptr;
+      if (loader_ && !loader_->ahead_->next(batch_, iteration_)) loader_ = nullptr;
       return *this;
     }
     void operator++(int) { ++*this; }

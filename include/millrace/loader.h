@@ -116,7 +116,7 @@ class MILLRACE_API Loader {
     const Batch& operator*() const { return batch_; }
     const Batch* operator->() const { return &batch_; }
     Iterator& operator++() {
-      if (!loader_->next_of(iteration_, batch_)) loader_ = nullptr;
+      if (loader_ && !loader_->next_of(iteration_, batch_)) loader_ = nullptr;
       return *this;
     }
     void operator++(int) { ++*this; }

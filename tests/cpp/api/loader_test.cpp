@@ -304,6 +304,7 @@ TEST_P(Loaders, AnIteratorGoesOnInItsOwnEpochOnly) {
   }
   ++outer;
   EXPECT_EQ(outer, loader.end());
+  EXPECT_EQ(++outer, loader.end());
   EXPECT_EQ(loader.epoch(), 1);
 }
 
