@@ -4,6 +4,7 @@
 // one that is cut short while it is read is an Error(corrupt_data) with its name.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,14 +28,17 @@ struct Array {
   std::vector<int64_t> strides{};
 };
 
+// How many samples of this shape so many values are. Throws Error(invalid_argument) for negative sides, and for
+// a sample of more bytes than there are addresses.
+MILLRACE_API int64_t whole_samples(size_t values, const std::vector<int64_t>& shape);
+
 // Dense, of a vector that the dataset keeps, [samples, shape...]. `shape`: of one sample; empty: a number.
+// Throws what whole_samples() throws.
 // Requires: as many values as whole samples have; what is left over is not read.
 template <class T>
 Array array_of(std::string name, std::vector<T> values, std::vector<int64_t> shape = {}) {
   auto kept = std::make_shared<const std::vector<T>>(std::move(values));
-  int64_t elements = 1;
-  for (const int64_t side : shape) elements *= side;
-  shape.insert(shape.begin(), elements > 0 ? static_cast<int64_t>(kept->size()) / elements : 0);
+  shape.insert(shape.begin(), whole_samples(kept->size(), shape));
   return {std::move(name), DTypeOf<T>::value, std::move(shape), kept->data(), kept, {}};
 }
 

@@ -32,7 +32,7 @@ class MILLRACE_API Field {
   size_t size_bytes() const { return static_cast<size_t>(elements()) * dtype_bytes(dtype_); }
   void* data() const { return data_; }
 
-  // Its elements. Throws Error(invalid_argument) when T is not the field's type.
+  // Its elements. Throws Error(invalid_argument) when T is not the field's type, or there is no memory.
   template <class T>
   std::span<T> as() const {
     check(DTypeOf<T>::value);
@@ -45,6 +45,9 @@ class MILLRACE_API Field {
 
   // Who holds it keeps the memory.
   const std::shared_ptr<void>& owner() const { return owner_; }
+
+  // Throws Error(invalid_argument), with the name of who asks, for Field() and for one that was moved from.
+  void require_memory(const char* caller) const;
 
  private:
   void check(DType type) const;
@@ -65,7 +68,7 @@ class MILLRACE_API Batch {
   int64_t number() const { return number_; }                              // in its epoch, from 0 on
   int64_t size() const { return static_cast<int64_t>(indices_.size()); }  // samples
   const std::vector<Field>& fields() const { return fields_; }
-  // Throws Error(invalid_argument) naming the fields that there are.
+  // Throws Error(invalid_argument) naming the fields that there are, or that the batch is empty.
   const Field& operator[](std::string_view name) const;
   // Which sample of the dataset became each row; where samples are left out, the one that took the place.
   const std::vector<int64_t>& indices() const { return indices_; }

@@ -124,7 +124,7 @@ class MILLRACE_API SampleReader {
 };
 
 // Throws Error(invalid_argument) where what it requires does not hold.
-// Requires: a reader; size() >= 0; one field at least; names that differ; shapes of 0 or more; at most 2^31 -
+// Requires: a reader; 0 <= size() <= 2^62; one field at least; names that differ; shapes of 0 or more; at most 2^31 -
 // 1 bytes in a sample's fields that are not ragged.
 // Requires: read() and name() may be called by any number of threads at a time.
 MILLRACE_API Dataset make_dataset(std::shared_ptr<const SampleReader> reader);

@@ -36,8 +36,12 @@ struct DeviceBatch {
   std::vector<Tensor> tensors;
 
   const at::Tensor& operator[](std::string_view name) const { return field(name).values; }
-  // Throws Error(invalid_argument) naming the fields that there are.
+  // Throws Error(invalid_argument) naming the fields that there are, or that the batch is empty.
   const Tensor& field(std::string_view name) const {
+    if (tensors.empty())
+      throw Error(ErrorKind::invalid_argument,
+                  "this DeviceBatch is empty, so it has no field \"" + std::string(name) +
+                      "\": next() returned false or threw, or the batch was moved from");
     std::string known;
     for (const Tensor& tensor : tensors) {
       if (tensor.name == name) return tensor;

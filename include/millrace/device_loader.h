@@ -9,29 +9,24 @@
 // What next() gives is ready on the calling thread's current stream, as if computed there; the host does not
 // wait. On the CPU nothing is copied, so a program is the same with and without an accelerator.
 //
-// A thread takes batches from the Loader and copies them.
-// Invariant: `made_` has at most `ahead` of them, the oldest first; the thread alone uses Loader and copier
-// while it runs, and ends with the epoch. Memory on the device: at most `ahead` + 1 batches, and what the
-// program keeps.
-// Threads: one at a time in next(), begin() and load_state(); state() and close() from any.
-// Ends: close() wakes everyone; the destructor also waits for the copies.
+// Threads: one at a time in next(), begin() and load_state(), a second one waits; state() and close() from
+// any.
+// Ends: close() wakes everyone; the destructor also waits for the copies, and until other threads have left
+// their calls. A child that was forked since is refused with Error(unavailable).
+// Memory on the device: at most `ahead` + 1 batches, and what the program keeps.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
-#include <deque>
-#include <exception>
+#include <cstdint>
 #include <iterator>
-#include <mutex>
-#include <optional>
+#include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <c10/core/Device.h>
 
+#include "millrace/device_ahead.h"
 #include "millrace/device_batch.h"
-#include "millrace/error.h"
 #include "millrace/loader.h"
 
 namespace millrace {
@@ -41,40 +36,20 @@ class DeviceLoader {
   // Takes the Loader. Throws Error(unavailable) for a device that libtorch does not see,
   // Error(invalid_argument) when `ahead`, the number of batches that are copied ahead, is less than 1.
   DeviceLoader(Loader loader, at::Device device, int ahead = 2)
-      : loader_(std::move(loader)), copier_(device), ahead_(static_cast<size_t>(ahead)) {
-    if (ahead < 1)
-      throw Error(ErrorKind::invalid_argument,
-                  "DeviceLoader: ahead is " + std::to_string(ahead) +
-                      ", but one batch at least is copied ahead; pass 1 or more");
-  }
+      : ahead_(std::make_unique<DeviceAhead>(std::move(loader), device, ahead)) {}
   DeviceLoader(const DeviceLoader&) = delete;
   DeviceLoader& operator=(const DeviceLoader&) = delete;
+  // What a forked child inherited is left alone: another thread may have held its locks.
   ~DeviceLoader() {
-    close();
-    stop();
+    if (loader().forked()) static_cast<void>(ahead_.release());
   }
 
-  at::Device device() const { return copier_.device(); }
-  const Loader& loader() const { return loader_; }  // size(), stats()
+  at::Device device() const { return ahead_->device(); }
+  const Loader& loader() const { return ahead_->loader(); }  // size(), stats()
 
-  // As Loader::next(): false behind an epoch's last batch; throws what the Loader threw, in the place of the
-  // batch.
-  bool next(DeviceBatch& out) {
-    out = {};
-    if (!thread_.joinable()) start(false);
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || !made_.empty(); });
-    if (closed_) throw Error(ErrorKind::unavailable, "DeviceLoader: close() was called; make another one");
-    Made made = std::move(made_.front());
-    made_.pop_front();
-    if (made.state) state_ = std::move(made.state);
-    lock.unlock();
-    changed_.notify_all();
-    if (made.end) stop();
-    if (made.error) std::rethrow_exception(made.error);
-    if (!made.end) out = copier_.ready(std::move(made.copied));
-    return !made.end;
-  }
+  // As Loader::next(): false after an epoch's last batch; throws what the Loader threw, in the place of the
+  // batch. `out` is empty then.
+  bool next(DeviceBatch& out) { return ahead_->next(out); }
 
   class Iterator {
    public:
@@ -87,7 +62,7 @@ class DeviceLoader {
     const DeviceBatch& operator*() const { return batch_; }
     const DeviceBatch* operator->() const { return &batch_; }
     Iterator& operator++() {
-      if (!loader_->next(batch_)) loader_ = nullptr;
+      if (loader_ && !loader_->ahead_->next(batch_, iteration_)) loader_ = nullptr;
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -95,116 +70,24 @@ class DeviceLoader {
 
    private:
     friend class DeviceLoader;
-    explicit Iterator(DeviceLoader* loader) : loader_(loader) { ++*this; }
+    Iterator(DeviceLoader* loader, uint64_t iteration) : loader_(loader), iteration_(iteration) { ++*this; }
     DeviceLoader* loader_ = nullptr;
+    uint64_t iteration_ = 0;
     DeviceBatch batch_;
   };
-  // Starts an epoch: one that was broken off is left, unless load_state() came since.
-  Iterator begin() {
-    stop();
-    start(true);
-    return Iterator(this);
-  }
+  // Starts an epoch: one that was broken off is left, unless load_state() came since. Older iterators throw,
+  // as Loader's.
+  Iterator begin() { return Iterator(this, ahead_->begin()); }
   Iterator end() { return {}; }
 
-  // Loader::state() behind the last batch that next() gave, however many were copied ahead.
-  std::string state() const {
-    const std::lock_guard lock(mutex_);
-    return state_ ? *state_ : loader_.state();
-  }
-  void load_state(const std::string& json) {
-    stop();
-    loader_.load_state(json);
-    const std::lock_guard lock(mutex_);
-    state_.reset();
-  }
+  // Loader::state() after the last batch that next() gave, however many were copied ahead.
+  std::string state() const { return ahead_->state(); }
+  void load_state(const std::string& json) { ahead_->load_state(json); }
 
-  void close() {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
-    changed_.notify_all();
-    loader_.close();
-  }
+  void close() { ahead_->close(); }
 
  private:
-  struct Made {  // a batch, what was thrown in its place, or the end of the epoch
-    DeviceCopier::Copied copied;
-    std::optional<std::string> state;
-    std::exception_ptr error;
-    bool end = false;
-  };
-
-  // Behind it the thread is gone, and the Loader the caller's.
-  void stop() {
-    if (!thread_.joinable()) return;
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-    made_.clear();
-    stopping_ = false;
-  }
-
-  void start(bool anew) {
-    std::string before = loader_.state();
-    {
-      const std::lock_guard lock(mutex_);
-      state_ = std::move(before);
-    }
-    thread_ = std::thread([this, anew] { copy_epoch(anew); });
-  }
-
-  // False: nobody wants more.
-  bool give(Made made) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || closed_ || made_.size() < ahead_; });
-    if (stopping_ || closed_) return false;
-    made_.push_back(std::move(made));
-    lock.unlock();
-    changed_.notify_all();
-    return true;
-  }
-
-  // What the thread does. A batch that cannot be made has its error in its place.
-  void copy_epoch(bool anew) {
-    for (bool more = true; more;) {
-      Made made;
-      try {
-        Batch batch;
-        if (std::exchange(anew, false)) {
-          const Loader::Iterator first = loader_.begin();
-          made.end = first == loader_.end();
-          if (!made.end) batch = *first;
-        } else {
-          made.end = !loader_.next(batch);
-        }
-        made.state = loader_.state();
-        if (!made.end) made.copied = copier_.copy(std::move(batch));
-      } catch (...) {
-        made.error = std::current_exception();
-      }
-      more = !made.end;
-      more = give(std::move(made)) && more;
-    }
-    try {
-      copier_.wait();
-    } catch (...) {  // of the device: the next copy has it again
-    }
-  }
-
-  Loader loader_;
-  DeviceCopier copier_;
-  const size_t ahead_;
-  std::thread thread_;  // of the calling thread; all below: of mutex_
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Made> made_;
-  std::optional<std::string> state_;
-  bool stopping_ = false, closed_ = false;
+  std::unique_ptr<DeviceAhead> ahead_;
 };
 
 }  // namespace millrace

@@ -23,9 +23,10 @@
 namespace millrace {
 
 // `Managed`: DLManagedTensor or DLManagedTensorVersioned of any copy of the standard's header, or one of the
-// above. Throws nothing but std::bad_alloc.
+// above. Throws Error(invalid_argument) for an empty Field, and std::bad_alloc.
 template <class Managed = dlpack::ManagedTensor>
 Managed* to_dlpack(const Field& field) {
+  field.require_memory("to_dlpack()");
   struct Lease {  // what the tensor points to, and the tensor itself
     Field field;
     std::vector<int64_t> shape, strides;

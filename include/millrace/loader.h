@@ -8,12 +8,13 @@
 // and with which random decisions depends on seed and epoch alone, never on the number of threads, and is
 // that of Python's DataLoader with generator=torch.Generator().manual_seed(seed).
 //
-// Memory: at most `prefetch + 1` batches, and what the program keeps.
+// Memory: at most `prefetch` x threads + 1 batches, and what the program keeps; without threads one.
 // Threads: one at a time in next() and begin(); close(), stats() and state() from any; a second thread in
 // next() waits for the first.
-// Ends: close() or the destructor stop the threads after the sample in their hands. A forked child is refused
-// with Error(unavailable). Nothing here calls terminate(): errors are millrace::Error, thrown in the place of
-// their batch; the following batch can still be had.
+// Ends: close() or the destructor stop the threads after the sample in their hands. The destructor also waits
+// until other threads have left their calls; next() throws Error(unavailable) there. A forked child is
+// refused with Error(unavailable). Nothing here calls terminate(): errors are millrace::Error, thrown in the
+// place of their batch; the following batch can still be had.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +50,8 @@ enum class OnError : uint8_t {
 // Requires: an owner whose deleter does not throw: that ends the program, as the language has it.
 using MemorySource = std::function<std::pair<void*, std::shared_ptr<void>>(size_t bytes)>;
 
-// Requires: batch_size >= 1, threads >= 0, prefetch >= 1.
+// Requires: 1 <= batch_size <= 2^62, for a stream <= 2^24; 0 <= threads <= 4096.
+// Requires: prefetch >= 1, and prefetch x threads <= 2^20.
 // Requires: at most one of shuffle, sampler and batch_sampler; batch_size and drop_last only without the
 // last; none of them, nor equal_steps, for a stream.
 struct LoaderOptions {
@@ -57,7 +59,7 @@ struct LoaderOptions {
   bool shuffle = false;    // torch's RandomSampler
   bool drop_last = false;  // an epoch's last batch, where it is shorter
   int threads = 0;         // 0: next() works itself, in the calling thread
-  int prefetch = 2;        // batches that are made ahead, for each thread, as torch's prefetch_factor
+  int prefetch = 2;        // batches that are made ahead for each thread: torch's prefetch_factor
   uint64_t seed = 0;
   OnError on_error = OnError::raise;
   std::optional<Sampler> sampler{};
@@ -98,8 +100,9 @@ class MILLRACE_API Loader {
   // Batches of an epoch; -1 for a stream.
   int64_t size() const;
 
-  // The next batch; false after the epoch's last one. The call behind that starts the next epoch. Throws the
-  // batch's Error; Error(unavailable) once closed.
+  // The next batch; false after the epoch's last one. The call after that starts the next epoch. Throws the
+  // batch's Error; Error(unavailable) once closed. What `out` held is let go of first, so `out` is empty after
+  // false and after an error.
   bool next(Batch& out);
 
   class Iterator {
@@ -113,8 +116,7 @@ class MILLRACE_API Loader {
     const Batch& operator*() const { return batch_; }
     const Batch* operator->() const { return &batch_; }
     Iterator& operator++() {
-      batch_ = {};  // its slot is free before the next one is asked for
-      if (!loader_->next(batch_)) loader_ = nullptr;
+      if (loader_ && !loader_->next_of(iteration_, batch_)) loader_ = nullptr;
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -122,11 +124,14 @@ class MILLRACE_API Loader {
 
    private:
     friend class Loader;
-    explicit Iterator(Loader* loader) : loader_(loader) { ++*this; }
+    Iterator(Loader* loader, uint64_t iteration) : loader_(loader), iteration_(iteration) { ++*this; }
     Loader* loader_ = nullptr;
+    uint64_t iteration_ = 0;
     Batch batch_;
   };
-  // Starts an epoch: one that was broken off is left, unless load_state() came since.
+  // Starts an epoch: one that was broken off is left, unless load_state() came since. A loader is in one epoch
+  // at a time, so an older iterator, of a loop around this one say, throws Error(invalid_argument) at its ++;
+  // it does so after load_state(), too.
   Iterator begin();
   Iterator end() { return {}; }
 
@@ -146,12 +151,18 @@ class MILLRACE_API Loader {
   // once.
   void close();
   LoaderStats stats() const;  // since the loader was made
-  // How many threads work, and how many batches are made ahead, from now on. Batches do not depend on it.
-  // Requires: threads >= 1, batches >= 1, else Error(invalid_argument).
+  // How many threads work, and how many batches all of them together make ahead, from now on. Batches do not
+  // depend on it.
+  // Requires: 1 <= threads <= 4096, 1 <= batches <= 2^20, else Error(invalid_argument).
   void set_limits(int threads, int batches);
+
+  // Whether this is a child process that was forked since the loader was made. All other members but size(),
+  // close() and the destructor throw Error(unavailable) there.
+  bool forked() const noexcept;
 
  private:
   class Impl;
+  bool next_of(uint64_t iteration, Batch& out);
   std::unique_ptr<Impl> impl_;
 };
 

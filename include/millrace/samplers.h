@@ -43,6 +43,7 @@ class MILLRACE_API Sampler {
 
 // Each function throws Error(invalid_argument), in the words of the Python samplers, where what it requires
 // does not hold. Seeds are the same on all ranks.
+// Requires: n, num_samples, batch_size, buffer_size and the sum of lengths are at most 2^62.
 
 // 0 .. n - 1: torch's SequentialSampler.
 // Requires: n >= 0.

@@ -63,7 +63,7 @@ struct StreamOptions : ShardOptions {
 //
 // Throws Error(invalid_argument) where what it requires does not hold.
 // Requires: local paths, one at least; one image suffix at least.
-// Requires: shuffle_buffer >= 0; 0 <= rank < ranks.
+// Requires: 0 <= shuffle_buffer <= 2^62; 0 <= rank < ranks.
 MILLRACE_API Dataset stream_shards(const std::vector<std::string>& shards, const Transforms& transforms,
                                    const StreamOptions& options = {});
 

@@ -47,15 +47,17 @@ inline at::ScalarType torch_type(DType type) {
 }
 
 // The field as a tensor over the same memory, which the tensor keeps, beyond batch and loader. Of a ragged
-// field: all its rows. Nothing is copied, and the batch sees what is written.
+// field: all its rows. Nothing is copied, and the batch sees what is written. Throws Error(invalid_argument)
+// for an empty Field.
 inline at::Tensor as_torch(const Field& field) {
+  field.require_memory("as_torch()");
   return at::from_blob(
       field.data(), field.shape(), [owner = field.owner()](void*) {},
       at::TensorOptions().dtype(torch_type(field.dtype())));
 }
 
 // Where the samples of a ragged field begin, and its end: rows + 1 numbers, copied. Undefined for other
-// fields.
+// fields, the empty one among them.
 inline at::Tensor offsets_as_torch(const Field& field) {
   return field.ragged() ? at::tensor(field.offsets(), at::kLong) : at::Tensor();
 }

@@ -120,13 +120,22 @@ Array open_npy(const std::string& path, std::string name) {
   array.data = file->bytes().data() + header.begin;
   array.owner = file;
   if (header.fortran) {
-    int64_t step = static_cast<int64_t>(dtype_bytes(header.dtype));
+    size_t step = dtype_bytes(header.dtype);
     for (const int64_t side : header.shape) {
-      array.strides.push_back(step);
-      step *= side;
+      array.strides.push_back(static_cast<int64_t>(step));
+      step = base::checked_mul(step, static_cast<size_t>(std::max<int64_t>(side, 1)), "an array");
     }
   }
   return array;
+}
+
+int64_t whole_samples(size_t values, const std::vector<int64_t>& shape) {
+  for (const int64_t side : shape)
+    if (side < 0)
+      throw Error(ErrorKind::invalid_argument, "array_of(): a sample's shape has a side of " +
+                                                   std::to_string(side) + "; sides are 0 or more");
+  const int64_t elements = api::elements_of(shape);
+  return elements > 0 ? static_cast<int64_t>(values) / elements : 0;
 }
 
 Dataset array_rows(std::vector<Array> arrays) {

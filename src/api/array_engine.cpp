@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "millrace/error.h"
 
@@ -62,7 +63,8 @@ void ArrayEngine::begin(Pending& batch) {
   std::vector<collate::RowCopy> copies;
   for (size_t i = 0; i < batch.fields.size(); ++i) {
     const ArrayDataset::Rows& from = dataset_->rows()[i];
-    const size_t row_bytes = from.field.row_bytes, bytes = row_bytes * static_cast<size_t>(rows);
+    const size_t row_bytes = from.field.row_bytes;
+    const size_t bytes = base::checked_mul(row_bytes, static_cast<size_t>(rows), "a batch");
     std::vector<const uint8_t*> addresses(batch.indices.size());
     if (row_bytes > 0) collate::locate_rows(from.field, size, batch.indices, addresses.data());
     const bool mapped = from.mapped && threads_ > 0;

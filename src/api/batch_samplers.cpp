@@ -18,12 +18,6 @@ namespace {
 using api::refuse;
 using json::Value;
 
-int64_t checked_batch_size(int64_t size) {
-  if (size < 1)
-    refuse("batch_size should be an integer of 1 or more, but got batch_size=" + std::to_string(size));
-  return size;
-}
-
 class ListsOf final : public api::ListReader {
  public:
   ListsOf(std::unique_ptr<api::IndexReader> indices, int64_t size, bool drop_last)
@@ -44,7 +38,7 @@ class ListsOf final : public api::ListReader {
 class BatchesOf final : public BatchSampler::Impl {
  public:
   BatchesOf(Sampler sampler, int64_t size, bool drop_last)
-      : sampler_(std::move(sampler)), size_(checked_batch_size(size)), drop_last_(drop_last) {
+      : sampler_(std::move(sampler)), size_(api::checked("batch_size", size, 1)), drop_last_(drop_last) {
     if (!sampler_.impl())
       refuse("batches_of() was given an empty Sampler; make one by sequential_sampler() or its like");
   }
@@ -108,8 +102,11 @@ class Stratified final : public BatchSampler::Impl {
  public:
   Stratified(std::span<const int64_t> labels, int64_t batch_size, ClassShares shares, uint64_t seed,
              Ranks ranks)
-      : size_(checked_batch_size(batch_size)), shares_(shares), seed_(seed), ranks_(ranks) {
+      : size_(api::checked("batch_size", batch_size, 1)), shares_(shares), seed_(seed), ranks_(ranks) {
     api::check_ranks(ranks);
+    if (size_ > api::kMostSamples / ranks.count)
+      refuse("batch_size times the number of ranks should be at most 2**62, but got batch_size=" +
+             std::to_string(size_) + " and " + std::to_string(ranks.count) + " ranks");
     Classes classes(labels);
     digest_ = io::crc32({reinterpret_cast<const uint8_t*>(classes.of_sample.data()), labels.size_bytes()});
     counts_ = std::move(classes.counts);

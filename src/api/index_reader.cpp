@@ -175,7 +175,7 @@ std::unique_ptr<IndexReader> block_reader(DrawBlock draw, int64_t start, sampler
 
 int64_t steps_left(int64_t length, int64_t start, int64_t entries, bool drop_last) {
   const int64_t left = std::max<int64_t>(length - start, 0);
-  return drop_last ? left / entries : (left + entries - 1) / entries;
+  return drop_last ? left / entries : left / entries + (left % entries != 0);
 }
 
 }  // namespace millrace::api

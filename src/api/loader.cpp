@@ -30,14 +30,22 @@ Loader& Loader::operator=(Loader&& other) noexcept {
 }
 // What a forked child inherited is left alone: another thread may have held its locks.
 Loader::~Loader() {
-  if (impl_ && !impl_->is_of_this_process()) static_cast<void>(impl_.release());
+  if (forked()) static_cast<void>(impl_.release());
 }
+bool Loader::forked() const noexcept { return impl_ && !impl_->is_of_this_process(); }
 
 int64_t Loader::size() const { return there(impl_).size(); }
-bool Loader::next(Batch& out) { return there(impl_).next(out); }
+bool Loader::next(Batch& out) {
+  out = {};
+  return there(impl_).next(out);
+}
+bool Loader::next_of(uint64_t iteration, Batch& out) {
+  out = {};  // its slot is free before the next one is asked for
+  return there(impl_).next(out, iteration);
+}
 Loader::Iterator Loader::begin() {
-  there(impl_).begin();
-  return Iterator(this);
+  const uint64_t iteration = there(impl_).begin();
+  return Iterator(this, iteration);
 }
 int64_t Loader::epoch() const { return there(impl_).epoch(); }
 std::string Loader::state() const { return there(impl_).state(); }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "api/batch_fields.h"
+#include "api/loader_options.h"
 #include "api/refuse.h"
 #include "api/state_text.h"
 #include "millrace/error.h"
@@ -18,45 +20,12 @@ constexpr int kSliceMs = 1000;  // how long an engine waits between two looks at
 
 using api::refuse;
 
-const LoaderOptions& checked(const LoaderOptions& options, const Dataset& dataset) {
-  const bool streams = dataset.size() < 0;
-  if (options.batch_size < 1)
-    refuse("batch_size should be 1 or more, but is " + std::to_string(options.batch_size));
-  if (options.threads < 0)
-    refuse("threads should be 0 or more, but is " + std::to_string(options.threads) +
-           "; 0 works in the thread that calls next()");
-  if (options.prefetch < 1)
-    refuse("prefetch should be 1 or more, but is " + std::to_string(options.prefetch));
-  if (options.batch_sampler &&
-      (options.batch_size != 1 || options.shuffle || options.sampler || options.drop_last))
-    refuse(
-        "batch_sampler makes whole batches, so it excludes batch_size, shuffle, sampler and drop_last; leave "
-        "them out");
-  if (options.sampler && options.shuffle)
-    refuse("sampler says the order, so it excludes shuffle; leave one of them out");
-  if (options.equal_steps && streams)
-    refuse(
-        "a stream does not know how many batches it has, so a loader over it has no equal_steps; leave them "
-        "out");
-  if (options.equal_steps && options.equal_steps->steps < 0)
-    refuse("equal_steps->steps should be 0 or more, but is " + std::to_string(options.equal_steps->steps));
-  if (streams && (options.shuffle || options.sampler || options.batch_sampler))
-    refuse(
-        "a stream has an order of its own, so a loader over it has no shuffle, sampler or batch_sampler; "
-        "leave them out, and shuffle by the stream's options");
-  return options;
-}
-
-BatchSampler sampler_of(const Dataset& dataset, const LoaderOptions& options) {
-  if (dataset.size() < 0) return {};
-  if (options.batch_sampler) {
-    options.batch_sampler->size();  // refuses an empty one
-    return *options.batch_sampler;
-  }
-  Sampler sampler = options.sampler   ? *options.sampler
-                    : options.shuffle ? random_sampler(dataset.size())
-                                      : sequential_sampler(dataset.size());
-  return batches_of(std::move(sampler), options.batch_size, options.drop_last);
+[[noreturn]] void fail_memory() {
+  throw Error(
+      ErrorKind::system,
+      "there is no memory left for a batch, or for the order of the samples; use smaller batches, or a "
+      "sampler or shuffle buffer that holds less",
+      "", -1, ENOMEM);
 }
 
 // What is thrown in the place of a batch is an Error, whatever came.
@@ -66,8 +35,9 @@ BatchSampler sampler_of(const Dataset& dataset, const LoaderOptions& options) {
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::system, "there is no memory left for a batch; use smaller batches", "", -1,
-                ENOMEM);
+    fail_memory();
+  } catch (const std::length_error&) {  // a vector of more elements than there are addresses
+    fail_memory();
   } catch (const std::exception& error) {
     throw Error(ErrorKind::system, std::string("a batch could not be made: ") + error.what());
   } catch (...) {
@@ -77,6 +47,27 @@ BatchSampler sampler_of(const Dataset& dataset, const LoaderOptions& options) {
 }
 
 }  // namespace
+
+uint64_t Loader::Impl::new_iteration() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+Loader::Impl::Visit::Visit(const Impl& of) : of_(of) {
+  if (!of.is_of_this_process())
+    throw Error(ErrorKind::unavailable,
+                "this loader was made before fork(): its threads do not exist in the child process; make a "
+                "new loader here");
+  const std::lock_guard lock(of.mutex_);
+  ++of.visits_;
+}
+
+// The destructor may go on when the lock is free, and not before.
+Loader::Impl::Visit::~Visit() {
+  const std::lock_guard lock(of_.mutex_);
+  --of_.visits_;
+  of_.left_.notify_all();
+}
 
 Loader::Impl::Seat::Seat(Impl& of) : of_(of) {
   if (of.who_.load() == std::this_thread::get_id())
@@ -90,9 +81,9 @@ Loader::Impl::Seat::Seat(Impl& of) : of_(of) {
 Loader::Impl::Seat::~Seat() { of_.who_.store(std::thread::id()); }
 
 Loader::Impl::Impl(Dataset dataset, LoaderOptions options)
-    : dataset_(std::move(dataset)), options_(checked(options, dataset_)),
-      sampler_(sampler_of(dataset_, options_)), streams_(dataset_.size() < 0), rng_(options_.seed),
-      threads_(std::max(1, options_.threads)), slots_(options_.prefetch + 1) {
+    : dataset_(std::move(dataset)), options_(api::checked_options(options, dataset_)),
+      sampler_(api::sampler_of(dataset_, options_)), streams_(dataset_.size() < 0), rng_(options_.seed),
+      threads_(std::max(1, options_.threads)), slots_(api::ahead_of(options_) + 1) {
   if (options_.equal_steps && options_.equal_steps->steps > 0 && sampler_.size() == 0)
     refuse(
         "this rank has no samples at all, so equal_steps has nothing to give again on it; use fewer ranks, "
@@ -112,13 +103,10 @@ Loader::Impl::~Impl() {
     close();
   } catch (...) {  // a destructor does not throw
   }
-}
-
-void Loader::Impl::check_process() const {
-  if (!is_of_this_process())
-    throw Error(ErrorKind::unavailable,
-                "this loader was made before fork(): its threads do not exist in the child process; make a "
-                "new loader here");
+  // exit() inside a dataset's read() destroys what is static inside of its own call.
+  const int own = who_.load() == std::this_thread::get_id() ? 1 : 0;
+  std::unique_lock lock(mutex_);
+  left_.wait(lock, [&] { return visits_ <= own; });
 }
 
 void Loader::Impl::fail_closed() const {
@@ -143,7 +131,7 @@ void Loader::Impl::open_engine() {
   options.on_error = options_.on_error;
   options.drop_last = options_.drop_last;
   options.memory = api::block_source(options_.memory);
-  options.slots = options_.prefetch + 1;
+  options.slots = api::ahead_of(options_) + 1;
   std::shared_ptr<api::Engine> engine = dataset_.impl()->open(options);
   const std::lock_guard lock(mutex_);
   if (closed_) fail_closed();
@@ -208,8 +196,8 @@ void Loader::Impl::begin_epoch_at(api::RunState start, bool goes_on) {
   }
   phase_ = Phase::running;
   if (options_.on_error == OnError::skip && !streams_) return submit_all();
-  for (int64_t i = 0; i < int64_t{options_.prefetch} * options_.threads; ++i)
-    if (!submit_one()) break;
+  for (int i = options_.threads > 0 ? api::ahead_of(options_) : 0; i > 0 && submit_one(); --i) {
+  }
 }
 
 bool Loader::Impl::submit_one() {
@@ -266,6 +254,7 @@ void Loader::Impl::deliver() {
 
 void Loader::Impl::finish() {
   phase_ = Phase::between;
+  ended_iteration_ = std::exchange(iteration_, new_iteration());
   const std::string generator = api::packed_generator(rng_);
   const int64_t left = left_out() - left_out_before_;
   json::Value position = streams_ ? engine_->position() : json::Value{};
@@ -306,11 +295,17 @@ bool Loader::Impl::next_of_epoch(Batch& out) {
   return true;
 }
 
-bool Loader::Impl::next(Batch& out) {
-  check_process();
+bool Loader::Impl::next(Batch& out, std::optional<uint64_t> iteration) {
+  const Visit visit(*this);
   const Seat seat(*this);
   try {
     if (closed()) fail_closed();
+    if (iteration && *iteration != iteration_) {
+      if (*iteration == ended_iteration_) return false;
+      refuse(
+          "this iterator's epoch was left: begin() or load_state() was called on the same Loader since, by a "
+          "loop inside of this one, say; give the inner loop a Loader of its own");
+    }
     if (phase_ == Phase::between) begin_epoch();
     return next_of_epoch(out);
   } catch (...) {
@@ -319,21 +314,23 @@ bool Loader::Impl::next(Batch& out) {
   }
 }
 
-void Loader::Impl::begin() {
-  check_process();
+uint64_t Loader::Impl::begin() {
+  const Visit visit(*this);
   const Seat seat(*this);
   if (closed()) fail_closed();
   phase_ = Phase::between;
+  return iteration_ = new_iteration();
 }
 
 int64_t Loader::Impl::epoch() const {
-  check_process();
+  const Visit visit(*this);
   const std::lock_guard lock(mutex_);
   return loaded_.empty() ? std::max<int64_t>(0, now_.number + now_.finished) : loaded_number_;
 }
 
 void Loader::Impl::close() {
   if (!is_of_this_process()) return;
+  const Visit visit(*this);
   std::shared_ptr<api::Engine> engine;
   {
     const std::lock_guard lock(mutex_);
@@ -344,7 +341,7 @@ void Loader::Impl::close() {
 }
 
 LoaderStats Loader::Impl::stats() const {
-  check_process();
+  const Visit visit(*this);
   std::shared_ptr<api::Engine> engine;
   {
     const std::lock_guard lock(mutex_);
@@ -354,10 +351,8 @@ LoaderStats Loader::Impl::stats() const {
 }
 
 void Loader::Impl::set_limits(int threads, int batches) {
-  check_process();
-  if (threads < 1 || batches < 1)
-    refuse("set_limits() takes at least one thread and one batch, got " + std::to_string(threads) + " and " +
-           std::to_string(batches));
+  const Visit visit(*this);
+  api::check_limits(threads, batches);
   std::shared_ptr<api::Engine> engine;
   {
     const std::lock_guard lock(mutex_);

@@ -16,11 +16,13 @@
 //    the place, the engine's address, whether it is closed.
 // Ends: close() marks under mutex_, then closes the engine without any lock: a next() that waits comes out of
 // it with Error(unavailable). close() inside a call of the same thread (from the read() of a dataset, without
-// threads) marks only; the engine has the story (core/consumer_seat.h). In a forked child every call is
-// refused before a lock is touched.
+// threads) marks only; the engine has the story (core/consumer_seat.h). The destructor closes, and waits until
+// all calls of other threads are over: each is a Visit. In a forked child every call is refused before a lock
+// is touched.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -46,8 +48,9 @@ class MILLRACE_PRIVATE Loader::Impl {
   bool is_of_this_process() const { return generation_ == core::fork_generation(); }
 
   int64_t size() const;
-  bool next(Batch& out);
-  void begin();
+  // `iteration`: of the iterator that asks.
+  bool next(Batch& out, std::optional<uint64_t> iteration = {});
+  uint64_t begin();  // the number of the iteration that begins
   int64_t epoch() const;
   std::string state() const;
   void load_state(const std::string& text);
@@ -57,6 +60,16 @@ class MILLRACE_PRIVATE Loader::Impl {
 
  private:
   enum class Phase : uint8_t { between, running };
+
+  // A call, for which the destructor waits. Throws Error(unavailable) in a forked child.
+  class Visit {
+   public:
+    explicit Visit(const Impl& of);
+    ~Visit();
+
+   private:
+    const Impl& of_;
+  };
 
   // While it lives, this thread is the consumer.
   class Seat {
@@ -69,8 +82,9 @@ class MILLRACE_PRIVATE Loader::Impl {
     std::unique_lock<std::mutex> lock_;
   };
 
-  void check_process() const;  // Error(unavailable) in a forked child
   [[noreturn]] void fail_closed() const;
+  // Of all loaders: an iterator may look at one that was moved to where its own was.
+  static uint64_t new_iteration();
   bool closed() const;
 
   // loader_impl.cpp; the consumer's
@@ -103,13 +117,16 @@ class MILLRACE_PRIVATE Loader::Impl {
   std::mutex seat_;
   std::atomic<std::thread::id> who_{};  // sits; only that thread can find its own id here
   Phase phase_ = Phase::between;
+  uint64_t iteration_ = 0, ended_iteration_ = 0;  // that next() is in, and whose epoch came to its end
   samplers::TorchGenerator rng_;
   std::optional<api::RunState> saved_;  // loaded: the next epoch begins there
   std::unique_ptr<api::IndexCursor> cursor_;
   int64_t left_out_before_ = 0;  // of the engine's count, what is not of this epoch
   bool ended_ = false;           // the sampler, or the stream, has no more
 
-  mutable std::mutex mutex_;             // guards everything below
+  mutable std::mutex mutex_;  // guards everything below
+  mutable std::condition_variable left_;
+  mutable int visits_ = 0;
   std::shared_ptr<api::Engine> engine_;  // shared with a close() or stats() beside the consumer
   bool closed_ = false;
   int threads_, slots_;  // limits, as set last

@@ -153,7 +153,7 @@ api::RunState Loader::Impl::run_state() const {
 }
 
 std::string Loader::Impl::state() const {
-  check_process();
+  const Visit visit(*this);
   api::RunState state;
   {
     const std::lock_guard lock(mutex_);
@@ -164,12 +164,13 @@ std::string Loader::Impl::state() const {
 }
 
 void Loader::Impl::load_state(const std::string& text) {
-  check_process();
+  const Visit visit(*this);
   const Seat seat(*this);
   if (closed()) fail_closed();
   api::RunState state = api::read_state(text);
   check(state);
   phase_ = Phase::between;
+  iteration_ = new_iteration();
   const std::lock_guard lock(mutex_);
   loaded_ = text;
   loaded_number_ =

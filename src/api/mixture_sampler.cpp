@@ -77,7 +77,7 @@ class MixtureOrder final : public api::ByEpoch {
 
 Sampler mixture_sampler(std::vector<int64_t> lengths, std::vector<double> weights,
                         std::optional<int64_t> num_samples, uint64_t seed, bool shuffle, Ranks ranks) {
-  api::check_lengths("lengths", lengths);
+  const int64_t sum = api::sum_of("lengths", lengths);
   if (weights.size() != lengths.size())
     api::refuse("weights should be one for each of the " + std::to_string(lengths.size()) +
                 " lengths, but are " + std::to_string(weights.size()));
@@ -89,8 +89,7 @@ Sampler mixture_sampler(std::vector<int64_t> lengths, std::vector<double> weight
   for (size_t i = 0; i < lengths.size(); ++i)
     if (weights[i] > 0 && lengths[i] == 0)
       api::refuse("source " + std::to_string(i) + " has a weight but no samples; give it weight 0");
-  const int64_t total = num_samples ? api::checked("num_samples", *num_samples, 1)
-                                    : std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  const int64_t total = num_samples ? api::checked("num_samples", *num_samples, 1) : sum;
   return Sampler(std::make_shared<const MixtureOrder>(std::move(lengths), std::move(weights), total, seed,
                                                       shuffle, ranks));
 }

@@ -16,8 +16,7 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason, int64_t offset = -1) {
-  throw Error(ErrorKind::corrupt_data, path + ": " + reason + "; write it anew by numpy.save()", path,
-              offset);
+  throw Error(ErrorKind::corrupt_data, path + ": " + reason + "; write the file anew", path, offset);
 }
 
 // The header is a dict as Python writes it: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }

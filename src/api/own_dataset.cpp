@@ -4,6 +4,7 @@
 
 #include "api/loader_engine.h"
 #include "api/own_rows.h"
+#include "api/sampler_impl.h"
 #include "loader/row_source.h"
 #include "millrace/error.h"
 
@@ -16,9 +17,9 @@ const SampleReader& given(const std::shared_ptr<const SampleReader>& reader) {
 }
 
 int64_t checked_size(int64_t size) {
-  if (size < 0)
+  if (size < 0 || size > kMostSamples)
     throw Error(ErrorKind::invalid_argument,
-                "make_dataset(): size() is " + std::to_string(size) + "; a dataset has 0 samples or more");
+                "make_dataset(): size() is " + std::to_string(size) + "; a dataset has 0 to 2^62 samples");
   return size;
 }
 

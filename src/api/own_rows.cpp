@@ -145,7 +145,8 @@ Field ragged_field(const OwnLayout& layout, size_t field, const uint8_t* tickets
     uint64_t ticket = 0;
     std::memcpy(&ticket, tickets + static_cast<size_t>(row) * sizeof ticket, sizeof ticket);
     found.push_back(ticket == 0 ? RaggedRow{} : layout.store.take(ticket));
-    offsets.push_back(offsets.back() + found.back().rows);
+    offsets.push_back(static_cast<int64_t>(base::checked_add(
+        static_cast<size_t>(offsets.back()), static_cast<size_t>(found.back().rows), "rows of a batch")));
     bytes += found.back().bytes;
   }
   auto [data, owner] = memory.allocate(bytes);

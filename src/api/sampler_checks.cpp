@@ -20,28 +20,37 @@ void check_ranks(const Ranks& ranks) {
   if (ranks.count < 1 || ranks.rank < 0 || ranks.rank >= ranks.count)
     throw Error(ErrorKind::invalid_argument, "Invalid rank " + std::to_string(ranks.rank) +
                                                  ", rank should be in the interval [0, " +
-                                                 std::to_string(ranks.count - 1) + "]");
+                                                 std::to_string(int64_t{ranks.count} - 1) + "]");
 }
 
 int64_t checked(const char* name, int64_t value, int64_t least) {
   if (value < least)
     refuse(std::string(name) + " should be an integer of " + std::to_string(least) + " or more, but got " +
            name + "=" + std::to_string(value));
+  if (value > kMostSamples)
+    refuse(std::string(name) + " should be at most 2**62, but got " + name + "=" + std::to_string(value));
   return value;
 }
 
-void check_lengths(const std::string& name, std::span<const int64_t> lengths) {
+int64_t sum_of(const std::string& name, std::span<const int64_t> lengths) {
   if (lengths.empty()) refuse(name + " should be a sequence of integers, one at least, but is empty");
-  for (size_t i = 0; i < lengths.size(); ++i)
-    if (lengths[i] < 0)
-      refuse(name + " should be 0 or more, but " + name + "[" + std::to_string(i) + "] is " +
-             std::to_string(lengths[i]));
+  int64_t sum = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const std::string entry = name + "[" + std::to_string(i) + "] is " + std::to_string(lengths[i]);
+    if (lengths[i] < 0) refuse(name + " should be 0 or more, but " + entry);
+    if (lengths[i] > kMostSamples - sum)
+      refuse(name + " should be at most 2**62 together, but " + entry + ", and those before it are " +
+             std::to_string(sum));
+    sum += lengths[i];
+  }
+  return sum;
 }
 
 int64_t check_weights(std::span<const double> weights, int64_t num_samples) {
   if (num_samples <= 0)
     refuse("num_samples should be a positive integer value, but got num_samples=" +
            std::to_string(num_samples));
+  checked("num_samples", num_samples, 1);
   int64_t above = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!std::isfinite(weights[i]) || weights[i] < 0)

@@ -92,10 +92,13 @@ json::Value state_head(const char* kind, uint64_t epoch, const json::Value& fact
 // StateError unless it is a state of this kind with these facts.
 void check_state(const json::Value& state, const char* kind, const json::Value& facts, bool draws);
 
+// Of an order: a position beyond its end by a step of all ranks is still a number.
+inline constexpr int64_t kMostSamples = int64_t{1} << 62;
+
 // Each: Error(invalid_argument).
 void check_ranks(const Ranks& ranks);
-int64_t checked(const char* name, int64_t value, int64_t least);
-void check_lengths(const std::string& name, std::span<const int64_t> lengths);
+int64_t checked(const char* name, int64_t value, int64_t least);  // to kMostSamples
+int64_t sum_of(const std::string& name, std::span<const int64_t> lengths);
 int64_t check_weights(std::span<const double> weights, int64_t num_samples);  // how many are above 0
 
 // A number that is another one for other contents, so that a state knows what data it is of.

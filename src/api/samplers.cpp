@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -64,9 +63,7 @@ class Distributed final : public api::ByEpoch {
 
 class Permutation final : public api::ByEpoch {
  public:
-  Permutation(int64_t n, uint64_t seed, Ranks of_ranks) : api::ByEpoch(checked("n", n, 0), seed, of_ranks) {
-    if (n > int64_t{1} << 62) refuse("n should be at most 2**62, but got n=" + std::to_string(n));
-  }
+  Permutation(int64_t n, uint64_t seed, Ranks of_ranks) : api::ByEpoch(checked("n", n, 0), seed, of_ranks) {}
   const char* kind() const override { return "PermutationSampler"; }
   api::Order order(uint64_t epoch) const override {
     return api::order_of(std::make_shared<const samplers::KeyedPermutation>(length(), seed_, epoch));
@@ -105,16 +102,11 @@ class Weighted final : public api::ByEpoch {
   const Value digest_;
 };
 
-int64_t sum_of_lengths(const std::vector<int64_t>& lengths) {
-  api::check_lengths("shard_lengths", lengths);
-  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-}
-
 // buffer_size 0: ShardShuffle.
 class Shards final : public api::ByEpoch {
  public:
   Shards(std::vector<int64_t> lengths, int64_t buffer_size, uint64_t seed, Ranks of_ranks)
-      : api::ByEpoch(sum_of_lengths(lengths), seed, of_ranks), lengths_(std::move(lengths)),
+      : api::ByEpoch(api::sum_of("shard_lengths", lengths), seed, of_ranks), lengths_(std::move(lengths)),
         buffer_size_(buffer_size) {}
   const char* kind() const override { return buffer_size_ > 0 ? "TwoTierShuffle" : "ShardShuffle"; }
   Value facts() const override {

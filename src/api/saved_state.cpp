@@ -183,7 +183,9 @@ RunState read_state(std::string_view text) {
         "this is no loader's state: it has neither '_num_yielded' (no workers) nor '_snapshot' (workers)");
   }
   if (loaded.find("millrace") == nullptr)
-    throw StateError("the state is not from millrace.DataLoader; only its states can be loaded here");
+    throw StateError(
+        "the state is not from millrace: only what Loader::state() gave, or state_dict() of "
+        "millrace.DataLoader, can be loaded here");
   if (const int64_t version = top.part("millrace").number_or("version", kVersion); version != kVersion)
     throw StateError("this state has version " + std::to_string(version) +
                      ", and this millrace reads version " + std::to_string(kVersion) +

@@ -15,6 +15,7 @@
 
 #include "api/image_dataset.h"
 #include "api/loader_engine.h"
+#include "api/sampler_impl.h"
 #include "api/shard_list.h"
 #include "api/shard_stream.h"
 #include "api/transforms_impl.h"
@@ -302,8 +303,8 @@ Dataset stream_shards(const std::vector<std::string>& shards, const Transforms& 
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
     refuse("rank is " + std::to_string(options.rank) + " of " + std::to_string(options.ranks) +
            "; ranks are 0 .. ranks - 1, and at least one");
-  if (options.shuffle_buffer < 0)
-    refuse("shuffle_buffer is " + std::to_string(options.shuffle_buffer) + "; give 0 or more samples");
+  if (options.shuffle_buffer < 0 || options.shuffle_buffer > api::kMostSamples)
+    refuse("shuffle_buffer is " + std::to_string(options.shuffle_buffer) + "; give 0 to 2^62 samples");
   return Dataset(std::make_shared<const StreamShards>(api::expand_shards(shards), transforms, options));
 }
 

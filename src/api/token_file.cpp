@@ -72,7 +72,7 @@ TokenFile open_token_file(const std::string& path, DType dtype) {
     if (header.shape.size() != 1)
       throw Error(ErrorKind::invalid_argument,
                   path + " has " + std::to_string(header.shape.size()) +
-                      " dimensions; a file of tokens is one row of them: save array.reshape(-1)",
+                      " dimensions; a file of tokens is one row of them: write it with one dimension",
                   path);
     return ids_in(file, header.dtype, header.begin, header.shape[0]);
   }

@@ -42,8 +42,8 @@ api::ArrayDataset::Rows rows_from(const std::vector<api::TokenFile>& files, int6
   api::ArrayDataset::Rows rows;
   rows.mapped = true;
   for (const api::TokenFile& file : files) {
-    rows.field.tables.push_back(
-        {file.ids + first * item, (file.count - options.length - 1) / stride + 1, stride * item});
+    rows.field.tables.push_back({file.ids + first * item, (file.count - options.length - 1) / stride + 1,
+                                 std::min(stride, file.count) * item});  // a larger one has one window
     const auto bytes = file.file->bytes();
     maker.files.push_back({bytes.data(),
                            bytes.data() + bytes.size(),

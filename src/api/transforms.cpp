@@ -13,10 +13,10 @@ Transforms::Transforms(std::initializer_list<TransformSpec> chain)
 Transforms::Transforms(std::vector<TransformSpec> chain)
     : impl_(std::make_shared<const Impl>(std::move(chain))) {}
 
-DType Transforms::dtype() const { return impl_->pipeline->output_type(); }
+DType Transforms::dtype() const { return api::pipeline_of(*this, false)->output_type(); }
 
 std::vector<int64_t> Transforms::shape() const {
-  const auto fixed = impl_->pipeline->fixed_shape();
+  const auto fixed = api::pipeline_of(*this, false)->fixed_shape();
   if (!fixed) return {};
   return {fixed->channels, fixed->height, fixed->width};
 }

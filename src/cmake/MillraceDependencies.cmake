@@ -4,7 +4,7 @@
 # part of one: they link libmillrace.a, and what it needs.
 macro(millrace_find target)
   if(NOT TARGET ${target})
-    find_package(${ARGN})
+    find_package(${ARGN} ${MILLRACE_QUIET})
     if(TARGET ${target} AND NOT PROJECT_IS_TOP_LEVEL)
       set_target_properties(${target} PROPERTIES IMPORTED_GLOBAL TRUE)
     endif()
@@ -16,6 +16,7 @@ millrace_find(Threads::Threads Threads REQUIRED)
 millrace_find(JPEG::JPEG JPEG REQUIRED)
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_LIBRARIES JPEG::JPEG)
+set(CMAKE_REQUIRED_QUIET ${MILLRACE_QUIET})
 check_cxx_source_compiles("
   #include <cstddef>
   #include <cstdio>
@@ -28,6 +29,7 @@ check_cxx_source_compiles("
   }"
   MILLRACE_HAVE_LIBJPEG_TURBO)
 unset(CMAKE_REQUIRED_LIBRARIES)
+unset(CMAKE_REQUIRED_QUIET)
 if(NOT MILLRACE_HAVE_LIBJPEG_TURBO)
   message(FATAL_ERROR "millrace needs libjpeg-turbo 2.1 or newer (jpeg_crop_scanline); "
     "install libjpeg62-turbo-dev or libjpeg-turbo-devel")

@@ -1,5 +1,6 @@
 # The build's switches, in one place and printed at the end of configuring. As a part of another project (add_subdirectory,
-# FetchContent) millrace is its library alone, of the kind that BUILD_SHARED_LIBS says, and installs nothing.
+# FetchContent) millrace is its library alone, of the kind that BUILD_SHARED_LIBS says, without GPU code; it installs nothing, and prints
+# nothing.
 if(PROJECT_IS_TOP_LEVEL OR BUILD_SHARED_LIBS)
   set(millrace_shared_default ON)
 else()
@@ -10,6 +11,12 @@ if(PROJECT_IS_TOP_LEVEL OR NOT BUILD_SHARED_LIBS)
 else()
   set(millrace_static_default OFF)
 endif()
+set(millrace_cuda_default AUTO)
+set(MILLRACE_QUIET "")  # of find_package()
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(millrace_cuda_default OFF)
+  set(MILLRACE_QUIET QUIET)
+endif()
 option(MILLRACE_SHARED "Build the library as libmillrace.so" ${millrace_shared_default})
 option(MILLRACE_STATIC "Build the library as libmillrace.a" ${millrace_static_default})
 option(MILLRACE_INSTALL "Rules for `cmake --install`" ${PROJECT_IS_TOP_LEVEL})
@@ -19,7 +26,7 @@ option(MILLRACE_BENCHMARKS "Build the native micro-benchmarks" OFF)
 option(MILLRACE_UNITY "Ten source files in one translation unit: all in half of the time, one file in more" ON)
 option(MILLRACE_DEVELOPER "Warnings are errors" OFF)
 option(MILLRACE_SYSTEM_LIBRARIES "Shared libraries of the system; OFF: static ones inside of what is built, where they can be (wheels)" ON)
-set(MILLRACE_CUDA "AUTO" CACHE STRING "GPU code: AUTO (when nvcc is there), ON or OFF")
+set(MILLRACE_CUDA ${millrace_cuda_default} CACHE STRING "GPU code: AUTO (when nvcc is there), ON or OFF")
 set_property(CACHE MILLRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(MILLRACE_SANITIZE "" CACHE STRING "Sanitizer for everything: address, thread, undefined, or a comma list; empty for none")
 

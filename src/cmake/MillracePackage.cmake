@@ -1,5 +1,6 @@
-# What `cmake --install` puts below a prefix: headers, libmillrace.so and .a, the package for find_package(millrace), millrace.pc.
-# A wheel has the same, but for the archive and millrace.pc, below its folder millrace.
+# What `cmake --install` puts below a prefix: headers, libmillrace.so and .a, the package for find_package(millrace), millrace.pc
+# and millrace-static.pc.
+# A wheel has the same, but for the archive and the latter two, below its folder millrace.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -50,16 +51,31 @@ if(NOT SKBUILD)
   if(IS_ABSOLUTE ${includedir})
     set(pc_includedir ${includedir})
   endif()
-  set(private .private)  # what a program names only if it links the archive: `pkg-config --static`
-  if(NOT MILLRACE_SHARED)
-    set(private "")
-  endif()
+  # What the archive needs beside the packages that it requires. The CUDA toolkit is the user's: `--define-variable=cudalibdir=FOLDER`.
   list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE dl)
-  set(pc_libraries "-lstdc++ -lm -pthread ${dl}")
+  set(pc_needs "-lstdc++ -lm -pthread ${dl}")
+  set(pc_variables "")
   if(MILLRACE_HAVE_CUDA)
-    get_target_property(runtime CUDA::cudart_static IMPORTED_LOCATION)
-    set(pc_libraries "${runtime} ${pc_libraries} -lrt")
+    set(pc_variables "cudalibdir=/usr/local/cuda/lib64\n")
+    set(pc_needs "-L\${cudalibdir} -lcudart_static ${pc_needs} -lrt")
+  endif()
+  set(pc_libs_private "")
+  set(pc_private "")
+  set(pc_files ${CMAKE_CURRENT_BINARY_DIR}/millrace.pc)
+  if(MILLRACE_STATIC)  # linkers take -lmillrace for the shared library where both are: this one names the archive
+    set(pc_name millrace-static)
+    set(pc_description "The archive of millrace")
+    set(pc_libs "\${libdir}/libmillrace.a ${pc_needs}")
+    configure_file(src/cmake/millrace.pc.in ${CMAKE_CURRENT_BINARY_DIR}/millrace-static.pc @ONLY)
+    list(APPEND pc_files ${CMAKE_CURRENT_BINARY_DIR}/millrace-static.pc)
+  endif()
+  set(pc_name millrace)
+  set(pc_description "Batches for training: datasets, transforms, samplers and loaders with native threads")
+  if(MILLRACE_SHARED)
+    set(pc_libs "-L\${libdir} -lmillrace")
+    set(pc_libs_private "${pc_needs}")  # for programs that are static altogether
+    set(pc_private .private)
   endif()
   configure_file(src/cmake/millrace.pc.in ${CMAKE_CURRENT_BINARY_DIR}/millrace.pc @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/millrace.pc DESTINATION ${libdir}/pkgconfig COMPONENT ${component})
+  install(FILES ${pc_files} DESTINATION ${libdir}/pkgconfig COMPONENT ${component})
 endif()

@@ -13,11 +13,12 @@ namespace {
 void refuse_large(const PictureHeader& header, int64_t most_quiet_pixels) {
   const int64_t pixels = int64_t{header.width} * header.height;
   if (pixels > most_quiet_pixels)
-    throw Error(ErrorKind::unavailable, std::string(format_name(header.format)) + " has " +
-                                            std::to_string(header.width) + " x " +
-                                            std::to_string(header.height) + " = " + std::to_string(pixels) +
-                                            " pixels: from " + std::to_string(most_quiet_pixels) +
-                                            " on the limits of a fallback decoder (Pillow) count");
+    throw Error(
+        ErrorKind::unavailable,
+        std::string(format_name(header.format)) + " has " + std::to_string(header.width) + " x " +
+            std::to_string(header.height) + " = " + std::to_string(pixels) + " pixels: from " +
+            std::to_string(most_quiet_pixels) +
+            " on Pillow refuses or warns by limits of its own, which only it applies; shrink the picture");
 }
 
 // Counts what looks like scans, thumbnails' too.
@@ -77,9 +78,10 @@ PictureHeader PictureDecoder::probe(std::span<const uint8_t> bytes) {
     case ImageFormat::tiff:
     case ImageFormat::unknown: break;
   }
-  throw Error(ErrorKind::unavailable,
-              std::string("the file is ") + format_name(format) +
-                  ", not JPEG, PNG or WebP, and needs a fallback decoder; convert it or give one");
+  throw Error(
+      ErrorKind::unavailable,
+      std::string("the file is ") + format_name(format) +
+          ", not JPEG, PNG or WebP; convert it to one of these (in Python a fallback decoder reads it)");
 }
 
 void PictureDecoder::decode(base::Rect region, base::ImageView out) {

@@ -26,8 +26,8 @@ constexpr int64_t kMostInflated = 1032;  // bytes that one byte of a deflate str
 }
 
 [[noreturn]] void leave_to_pillow(const std::string& message, size_t offset) {
-  throw Error(ErrorKind::unavailable, message + "; only a fallback decoder (Pillow) knows what it means", {},
-              static_cast<int64_t>(offset));
+  throw Error(ErrorKind::unavailable, message + "; convert the picture, as only Pillow knows what it means",
+              {}, static_cast<int64_t>(offset));
 }
 
 uint32_t big32(Bytes b, size_t at) {

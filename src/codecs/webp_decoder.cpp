@@ -101,7 +101,7 @@ WebPFile probe_webp(Bytes bytes) {
   const std::optional<int> orientation = picture_orientation(chunk(demuxer, "EXIF"), chunk(demuxer, "XMP "));
   if (!orientation)
     throw Error(ErrorKind::unavailable,
-                "WebP has unusual EXIF data; only a fallback decoder (Pillow) knows what it means");
+                "WebP has unusual EXIF data; take it out, as only Pillow knows what it means");
   file.orientation = *orientation;
   return file;
 }

@@ -120,48 +120,48 @@ Chain check_chain(const std::vector<TransformSpec>& specs) {
     check.require(chain.erasing.empty() || std::holds_alternative<RandomErasing>(specs[i]),
                   "stands behind RandomErasing, which must come last; put it before RandomErasing");
     std::visit(
-        Overloaded{[&](const ToTensor& t) {
-                     check.require(!tensor, "the picture is a tensor already; keep one ToTensor");
-                     check.require(t.channels == 1 || t.channels == 3, "a tensor has 1 or 3 channels");
-                     tensor = true;
-                     chain.to_tensor = t;
-                   },
-                   [&](const RandomErasing& t) {
-                     check_arguments(t, check);
-                     check.require(chain.to_tensor.channels == 3, "erases pictures of three channels");
-                     check.require(tensor && chain.to_tensor.type != OutputType::u8,
-                                   "erases floats, but no float tensor stands before it; put ToTensor() or "
-                                   "ToDtype(scale=True) in front of it");
-                     chain.erasing.push_back({t, static_cast<uint32_t>(i)});
-                   },
-                   [&](const Normalize& t) {
-                     check.require(
-                         tensor,
-                         "works on tensors, but no ToTensor stands before it; put ToTensor() in front of it");
-                     check.require(chain.to_tensor.type != OutputType::u8,
-                                   "Input tensor should be a float tensor. Got torch.uint8; "
-                                   "convert with ToTensor() or ToDtype(scale=True) first");
-                     check.require(!chain.normalize, "stands twice; fold both into one mean and std");
-                     check_normalize(t, check);
-                     check.require(chain.to_tensor.channels == 3 || (t.mean.size() == 1 && t.std.size() == 1),
-                                   "mean and std must have one value for the one channel");
-                     chain.normalize = spread_over_channels(t);
-                   },
-                   [&](const GaussianNoise& t) {
-                     check_arguments(t, check);
-                     check.require(tensor && chain.to_tensor.type == OutputType::f32,
-                                   "works on tensors of float32; put ToTensor() or ToDtype(torch.float32, "
-                                   "scale=True) before it");
-                     check.require(chain.to_tensor.channels == 3, "works on pictures of three channels");
-                     check.require(!chain.noise, "stands twice; keep one of them");
-                     chain.noise = NoiseStep{t, static_cast<uint32_t>(i)};
-                     chain.noise_first = !chain.normalize;
-                   },
-                   [&](const auto&) {
-                     check.require(i < kNestedSteps, "the chain is too long");
-                     chain.steps.push_back(
-                         steps.make(specs[i], i, static_cast<uint32_t>(i), {tensor, chain}));
-                   }},
+        Overloaded{
+            [&](const ToTensor& t) {
+              check.require(!tensor, "the picture is a tensor already; keep one ToTensor");
+              check.require(t.channels == 1 || t.channels == 3, "a tensor has 1 or 3 channels");
+              tensor = true;
+              chain.to_tensor = t;
+            },
+            [&](const RandomErasing& t) {
+              check_arguments(t, check);
+              check.require(chain.to_tensor.channels == 3, "erases pictures of three channels");
+              check.require(tensor && chain.to_tensor.type != OutputType::u8,
+                            "erases floats, but no float tensor stands before it; put ToTensor of a "
+                            "float type in front of it, or ToDtype that scales");
+              chain.erasing.push_back({t, static_cast<uint32_t>(i)});
+            },
+            [&](const Normalize& t) {
+              check.require(
+                  tensor,
+                  "works on tensors, but no ToTensor stands before it; put ToTensor() in front of it");
+              check.require(chain.to_tensor.type != OutputType::u8,
+                            "Input tensor should be a float tensor. Got torch.uint8; "
+                            "convert first with ToTensor of a float type, or ToDtype that scales");
+              check.require(!chain.normalize, "stands twice; fold both into one mean and std");
+              check_normalize(t, check);
+              check.require(chain.to_tensor.channels == 3 || (t.mean.size() == 1 && t.std.size() == 1),
+                            "mean and std must have one value for the one channel");
+              chain.normalize = spread_over_channels(t);
+            },
+            [&](const GaussianNoise& t) {
+              check_arguments(t, check);
+              check.require(tensor && chain.to_tensor.type == OutputType::f32,
+                            "works on tensors of float32; put ToTensor of float32 before it, or ToDtype "
+                            "that scales");
+              check.require(chain.to_tensor.channels == 3, "works on pictures of three channels");
+              check.require(!chain.noise, "stands twice; keep one of them");
+              chain.noise = NoiseStep{t, static_cast<uint32_t>(i)};
+              chain.noise_first = !chain.normalize;
+            },
+            [&](const auto&) {
+              check.require(i < kNestedSteps, "the chain is too long");
+              chain.steps.push_back(steps.make(specs[i], i, static_cast<uint32_t>(i), {tensor, chain}));
+            }},
         specs[i]);
   }
   if (!tensor)

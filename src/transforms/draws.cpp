@@ -51,7 +51,7 @@ base::Rect draw_crop(const RandomCrop& t, PictureSize in, base::Philox random) {
   if (full.height < t.height || full.width < t.width)
     throw Error(ErrorKind::invalid_argument, "Required crop size " + text({t.width, t.height}) +
                                                  " is larger than input image size " + text(full) +
-                                                 "; use a smaller size, padding, or pad_if_needed=True");
+                                                 "; use a smaller size, padding, or pad_if_needed");
   base::Rect box{0, 0, t.width, t.height};
   if (full.height > t.height) box.top = static_cast<int32_t>(random.integer(0, full.height - t.height + 1));
   if (full.width > t.width) box.left = static_cast<int32_t>(random.integer(0, full.width - t.width + 1));

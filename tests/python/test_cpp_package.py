@@ -29,6 +29,7 @@ needs_torch = pytest.mark.skipif(
     not (TORCH / "Torch/TorchConfig.cmake").exists(), reason="this torch came without its CMake package"
 )
 CLANG = next(filter(None, map(shutil.which, ["clang++", "clang++-14", "clang++-15", "clang++-16"])), None)
+FAST = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O0"]
 HEADERS = sorted(path.name for path in (ROOT / "include/millrace").glob("*.h"))
 
 
@@ -43,8 +44,7 @@ def built(source: Path, folder: Path, *options: object) -> Path:
     library that is installed is, and what is built here is short.
     """
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    fast = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O0"]
-    run("cmake", "-S", source, "-B", folder, *launcher, *fast, *options)
+    run("cmake", "-S", source, "-B", folder, *launcher, *FAST, *options)
     run("cmake", "--build", folder, "--parallel", len(os.sched_getaffinity(0)))
     return folder
 
@@ -81,6 +81,7 @@ def test_what_is_installed(prefix: Path) -> None:
         "libmillrace.so.0.1",
         "libmillrace.so.0.1.0",
         "pkgconfig/millrace.pc",
+        "pkgconfig/millrace-static.pc",
         *(
             f"cmake/millrace/{name}.cmake"
             for name in (
@@ -95,7 +96,7 @@ def test_what_is_installed(prefix: Path) -> None:
         ),
     }
     texts = [path.read_text() for path in prefix.rglob("*") if path.suffix in (".cmake", ".pc", ".h")]
-    assert not [text for text in texts if str(ROOT) in text or "/before" in text]
+    assert not [text for text in texts if re.search(rf"{re.escape(str(ROOT))}|/before|/cuda-\d", text)]
     shared = prefix / library / "libmillrace.so"
     assert "Library soname: [libmillrace.so.0.1]" in run("readelf", "-d", shared)
 
@@ -216,8 +217,12 @@ def test_as_a_folder_of_another_project(tmp_path: Path, own_dataset, prefix: Pat
         "target_link_libraries(theirs PRIVATE millrace::millrace)\n"
         "install(TARGETS theirs)\n"
     )
-    options = ["-DMILLRACE_CUDA=OFF", f"-DMILLRACE_DEVELOPER={developer()}"]
-    folder = built(tmp_path, tmp_path / "build", *options)
+    folder = tmp_path / "build"
+    told = run("cmake", "-S", tmp_path, "-B", folder, f"-DMILLRACE_DEVELOPER={developer()}", *FAST)
+    of_cmake = re.compile(r"-- (.*CXX|Configuring|Generating|Build files)")
+    assert [line for line in told.splitlines() if not of_cmake.match(line)] == []
+    assert "CUDA_COMPILER" not in (folder / "CMakeCache.txt").read_text()
+    built(tmp_path, folder)
     own_dataset(folder / "theirs")
     assert "libmillrace" not in run("readelf", "-d", folder / "theirs"), "static, unless BUILD_SHARED_LIBS"
     run("cmake", "--install", folder, "--prefix", tmp_path / "theirs")

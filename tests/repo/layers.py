@@ -41,4 +41,12 @@ OUTSIDE: dict[str, set[str]] = {
 }
 
 # Public headers that are not in millrace.h: what they adapt to has to be there, or they are chosen by name.
-ADAPTERS = {"device_batch.h", "device_loader.h", "dlpack.h", "dlpack_types.h", "torch.h", "torch_tensor.h"}
+ADAPTERS = {
+    "device_ahead.h",
+    "device_batch.h",
+    "device_loader.h",
+    "dlpack.h",
+    "dlpack_types.h",
+    "torch.h",
+    "torch_tensor.h",
+}

@@ -138,6 +138,15 @@ TEST_P(Arrays, AFileThatIsCutShortIsAnErrorOfItsBatch) {
 TEST(ArrayErrors, NameTheArrayAndTheRule) {
   const auto x = array_of<float>("x", numbers(6), {3});
   EXPECT_EQ(kind_of([] { array_rows({}); }), ErrorKind::invalid_argument);
+  EXPECT_EQ(kind_of([] { array_of<float>("x", numbers(6), {1 << 30, 1 << 30, 1 << 30}); }, "larger than"),
+            ErrorKind::invalid_argument);
+  EXPECT_EQ(kind_of([] { array_of<float>("x", numbers(6), {-3}); }, "side of -3"),
+            ErrorKind::invalid_argument);
+  // A row that takes no memory of its own may come as often as one likes; a batch of it is memory.
+  const int64_t wide = int64_t{1} << 40, many = int64_t{1} << 24;
+  Loader endless(array_rows({{"x", DType::u8, {many, wide}, x.data, x.owner, {0, 0}}}), {.batch_size = many});
+  Batch batch;
+  EXPECT_EQ(kind_of([&] { endless.next(batch); }, "larger than memory"), ErrorKind::invalid_argument);
   EXPECT_EQ(kind_of([&] { array_rows({x, x}); }), ErrorKind::invalid_argument);
   EXPECT_EQ(kind_of([&] { array_rows({x, array_of<float>("y", numbers(6), {2})}); }),
             ErrorKind::invalid_argument);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "errors_of.h"
+#include "millrace/dlpack.h"
 #include "millrace/loader.h"
 #include "own_samples.h"
 
@@ -19,7 +20,22 @@ TEST(Fields, AreSeenAsTheirTypeOnly) {
   EXPECT_EQ(field.size_bytes(), 24u);
   EXPECT_EQ(field.as<float>()[5], 1.5f);
   EXPECT_EQ(kind_of([&] { field.as<double>(); }, "float32"), ErrorKind::invalid_argument);
+}
+
+// No element of an empty field is read, whose shape is that of a single number.
+TEST(Fields, WithoutMemoryAreRefused) {
+  Field moved("x", DType::f32, {1}, &moved, nullptr);
+  const Field kept = std::move(moved);
+  EXPECT_EQ(kept.as<float>().size(), 1u);
+  for (const Field& field : {Field(), moved, Field("x", DType::f32, {2}, nullptr, nullptr)}) {
+    EXPECT_EQ(kind_of([&] { field.as<float>(); }, "as() was asked for a Field without memory"),
+              ErrorKind::invalid_argument);
+    EXPECT_EQ(kind_of([&] { to_dlpack(field); }, "to_dlpack()"), ErrorKind::invalid_argument);
+  }
   EXPECT_EQ(Field().elements(), 0);
+  EXPECT_EQ(Field("x", DType::f32, {0, 3}, nullptr, nullptr).as<float>().size(), 0u);
+  EXPECT_EQ(kind_of([] { Field("x", DType::u8, {1 << 30, 1 << 30, 1 << 30}, nullptr, nullptr).elements(); }),
+            ErrorKind::invalid_argument);
 }
 
 TEST(Batches, NameTheFieldsThatThereAre) {
@@ -29,7 +45,7 @@ TEST(Batches, NameTheFieldsThatThereAre) {
   EXPECT_EQ(batch.fields().size(), 5u);
   EXPECT_EQ(kind_of([&] { batch["label"]; }, "\"flag\", \"words\", \"x\", \"index\", \"bits\""),
             ErrorKind::invalid_argument);
-  EXPECT_EQ(kind_of([] { Batch()["x"]; }, "none"), ErrorKind::invalid_argument);
+  EXPECT_EQ(kind_of([] { Batch()["x"]; }, "this Batch is empty"), ErrorKind::invalid_argument);
 }
 
 TEST(Batches, LieInMemoryOfTheProgramsChoice) {

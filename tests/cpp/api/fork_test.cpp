@@ -21,7 +21,7 @@ TEST_P(Forks, EveryCallInAChildIsRefusedAndTheParentGoesOn) {
     for (int i = 0; i < 10; ++i) {
       ASSERT_TRUE(loader->next(batch));
       EXPECT_TRUE(in_child([&] {
-        const bool ok = batch.size() == 2 && batch.fields()[0].data() != nullptr &&
+        const bool ok = loader->forked() && batch.size() == 2 && batch.fields()[0].data() != nullptr &&
                         refuses_fork([&] { loader->next(batch); }) &&
                         refuses_fork([&] { loader->begin(); }) && refuses_fork([&] { loader->state(); }) &&
                         refuses_fork([&] { loader->stats(); }) &&
@@ -33,6 +33,7 @@ TEST_P(Forks, EveryCallInAChildIsRefusedAndTheParentGoesOn) {
         return ok;
       }));
     }
+    EXPECT_FALSE(loader->forked());
     int64_t left = 0;
     while (loader->next(batch)) ++left;
     EXPECT_EQ(left, 190);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "../scratch_folder.h"
 #include "../test_data.h"
@@ -151,6 +152,39 @@ TEST(Chains, SayWhatTheyGive) {
   const Transforms varies{Resize{20}, ToTensor{OutputType::u8}};
   EXPECT_EQ(varies.dtype(), DType::u8);
   EXPECT_TRUE(varies.shape().empty());
+  Transforms moved = varies;
+  const Transforms kept = std::move(moved);
+  EXPECT_EQ(kind_of([&] { static_cast<void>(moved.dtype()); }, "moved from"), ErrorKind::invalid_argument);
+  EXPECT_EQ(kind_of([&] { moved.shape(); }, "moved from"), ErrorKind::invalid_argument);
+}
+
+TEST(Chains, SidesAsLargeAsTheirTypeAreErrors) {
+  const int32_t most = std::numeric_limits<int32_t>::max();
+  DrawnResize drawn{.kind = DrawnResize::Kind::shortest, .sizes = {most}};
+  const std::vector<TransformSpec> firsts{
+      RandomResizedCrop{most, most},
+      Resize{most, most},
+      Resize{most},
+      Resize{0, 0, most},
+      CenterCrop{most, most},
+      RandomCrop{.height = most, .width = most},
+      RandomCrop{.height = most, .width = most, .pad_if_needed = true},
+      RandomCrop{.height = 8, .width = 8, .padding = {most, most, most, most}},
+      Frame{.padding = {most, most, most, most}},
+      Frame{.kind = Frame::Kind::center, .height = most, .width = most},
+      Frame{.kind = Frame::Kind::anywhere, .height = most, .width = most},
+      drawn};
+  for (size_t i = 0; i < firsts.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_THROW(
+        {
+          const Transforms chain(std::vector<TransformSpec>{firsts[i], HorizontalFlip{1}, ToTensor{}});
+          Loader loader(image_files({test_data("jpeg/422_q90.jpg")}, {}, chain), {});
+          Batch batch;
+          loader.next(batch);
+        },
+        Error);
+  }
 }
 
 TEST(Chains, ExifIsLookedAtWhenItIsAskedFor) {

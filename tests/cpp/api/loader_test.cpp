@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -76,7 +77,13 @@ TEST_P(Loaders, DropLastAndSamplersSayTheSize) {
 
 TEST_P(Loaders, OptionsThatContradictEachOtherAreRefused) {
   const Dataset data = make_dataset(Numbered{});
-  const auto kind = [&](LoaderOptions options) { return kind_of([&] { Loader(data, options); }); };
+  const auto kind = [&](LoaderOptions options, const char* says = "") {
+    return kind_of([&] { Loader(data, options); }, says);
+  };
+  EXPECT_EQ(kind({.batch_size = INT64_MAX}, "batch_size should be 1 to"), ErrorKind::invalid_argument);
+  EXPECT_EQ(kind({.threads = INT_MAX}, "threads should be 0 to 4096"), ErrorKind::invalid_argument);
+  EXPECT_EQ(kind({.threads = 4, .prefetch = INT_MAX}, "prefetch should be 1 to 262144"),
+            ErrorKind::invalid_argument);
   EXPECT_EQ(kind({.batch_size = 0}), ErrorKind::invalid_argument);
   EXPECT_EQ(kind({.threads = -1}), ErrorKind::invalid_argument);
   EXPECT_EQ(kind({.prefetch = 0}), ErrorKind::invalid_argument);
@@ -92,6 +99,10 @@ TEST_P(Loaders, OptionsThatContradictEachOtherAreRefused) {
   Loader loader(data, {});
   EXPECT_EQ(kind_of([&] { loader.set_limits(0, 1); }), ErrorKind::invalid_argument);
   EXPECT_EQ(kind_of([&] { loader.set_limits(1, 0); }), ErrorKind::invalid_argument);
+  EXPECT_EQ(kind_of([&] { loader.set_limits(INT_MAX, 1); }, "threads"), ErrorKind::invalid_argument);
+  EXPECT_EQ(kind_of([&] { loader.set_limits(1, INT_MAX); }, "batches"), ErrorKind::invalid_argument);
+  EXPECT_EQ(epoch_of(*std::make_unique<Loader>(data, LoaderOptions{.batch_size = int64_t{1} << 62})).size(),
+            1u);
 }
 
 TEST_P(Loaders, TwoThreadsInNextWaitForEachOther) {
@@ -230,6 +241,112 @@ TEST_P(Loaders, MoveAndAreRefusedWhereTheyWere) {
   EXPECT_FALSE(third.next(batch));
 }
 
+TEST_P(Loaders, WhatTheBatchHeldIsLetGoOfFirst) {
+  Loader loader(make_dataset(Numbered{.samples = 6, .bad = {3}}), {.batch_size = 2, .threads = GetParam()});
+  Batch batch;
+  const auto held = [&] { return !batch.fields().empty() || batch.size() > 0; };
+  ASSERT_TRUE(loader.next(batch));
+  const std::weak_ptr<void> memory = batch.fields()[0].owner();
+  EXPECT_EQ(kind_of([&] { loader.next(batch); }, "damaged"), ErrorKind::corrupt_data);
+  EXPECT_FALSE(held());
+  EXPECT_TRUE(memory.expired());
+  ASSERT_TRUE(loader.next(batch));
+  EXPECT_TRUE(held());
+  EXPECT_FALSE(loader.next(batch));
+  EXPECT_FALSE(held());
+  ASSERT_TRUE(loader.next(batch));
+  loader.close();
+  EXPECT_EQ(kind_of([&] { loader.next(batch); }, "closed"), ErrorKind::unavailable);
+  EXPECT_FALSE(held());
+}
+
+// What the outer loop of two over one loader does when its epoch was left inside of it.
+TEST_P(Loaders, AnIteratorGoesOnInItsOwnEpochOnly) {
+  const auto loader_of = [] {
+    return Loader(make_dataset(Numbered{.samples = 20}), {.batch_size = 4, .threads = GetParam()});
+  };
+  const std::string start = loader_of().state();
+  const std::pair<const char*, std::function<void(Loader&)>> leaves[] = {
+      {"a loop that is broken off",
+       [](Loader& loader) {
+         for (const Batch& batch : loader)
+           if (batch.number() == 2) break;
+       }},
+      {"a whole loop", [](Loader& loader) { epoch_of(loader); }},
+      {"two epochs by next()",
+       [](Loader& loader) {
+         Batch batch;
+         for (int ends = 0; ends < 2;) ends += !loader.next(batch);
+       }},
+      {"a state", [&](Loader& loader) { loader.load_state(start); }},
+      {"another loader", [&](Loader& loader) {
+         Loader other = loader_of();
+         other.begin();
+         loader = std::move(other);
+       }}};
+  for (const auto& [what, leave] : leaves) {
+    SCOPED_TRACE(what);
+    Loader loader = loader_of();
+    auto outer = loader.begin();
+    leave(loader);
+    EXPECT_EQ(kind_of([&] { ++outer; }, "epoch was left"), ErrorKind::invalid_argument);
+    EXPECT_EQ(outer->size(), 0);
+    EXPECT_EQ(epoch_of(loader).size(), 5u);
+  }
+  // next() takes batches of the same epoch, up to its end.
+  Loader loader = loader_of();
+  auto outer = loader.begin();
+  Batch batch;
+  ASSERT_TRUE(loader.next(batch));
+  ++outer;
+  EXPECT_EQ(outer->number(), 2);
+  while (loader.next(batch)) {
+  }
+  ++outer;
+  EXPECT_EQ(outer, loader.end());
+  EXPECT_EQ(++outer, loader.end());
+  EXPECT_EQ(loader.epoch(), 1);
+}
+
+// What is seen of it without a sanitizer is little: the call uses what the destructor would have freed.
+TEST_P(Loaders, TheDestructorWaitsUntilAnotherThreadHasLeftNext) {
+  for (int round = 0; round < 20; ++round) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool inside = false, open = false;
+    Numbered own{.samples = 100};
+    own.on_read = [&](const SampleKey&) {
+      std::unique_lock lock(mutex);
+      inside = true;
+      changed.notify_all();
+      changed.wait(lock, [&] { return open; });
+    };
+    auto loader =
+        std::make_unique<Loader>(make_dataset(own), LoaderOptions{.batch_size = 2, .threads = GetParam()});
+    std::thread caller([&, raw = loader.get()] {
+      Batch batch;
+      try {
+        raw->next(batch);  // once: the loader may be gone when it has come back
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::unavailable);
+      }
+    });
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return inside; });
+    }
+    std::thread opener([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until the destructor has begun, mostly
+      const std::lock_guard lock(mutex);
+      open = true;
+      changed.notify_all();
+    });
+    loader.reset();
+    caller.join();
+    opener.join();
+  }
+}
+
 TEST(LazyLoaders, WithoutThreadsNothingIsReadBeforeItsBatch) {
   Numbered own;
   Loader loader(make_dataset(own), {.batch_size = 2});
@@ -247,8 +364,10 @@ TEST(LazyLoaders, ThreadsReadNoFurtherThanPrefetchSays) {
   Loader loader(make_dataset(own), {.batch_size = 1, .threads = 2, .prefetch = 3});
   Batch batch;
   ASSERT_TRUE(loader.next(batch));
+  for (int waited = 0; *own.reads < 3 * 2 + 1 && waited < 20000; ++waited)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_LE(*own.reads, 3 * 2 + 1);
+  EXPECT_EQ(*own.reads, 3 * 2 + 1);  // `prefetch` for each thread
 }
 
 }  // namespace

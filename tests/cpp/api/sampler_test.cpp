@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -249,6 +250,22 @@ TEST(SamplerErrors, NameTheArgument) {
   kind([&] { weighted_random_sampler({1}, 1).at(0, one); }, "weighted_random_sampler()");
   kind([] { Sampler{}.size(); }, "empty");
   kind([] { BatchSampler{}.size(); }, "empty");
+  // Numbers whose sum or product is none.
+  const int64_t most = std::numeric_limits<int64_t>::max(), half = int64_t{1} << 61;
+  kind([=] { shard_shuffle({most, most, 2}); }, "shard_lengths should be at most 2**62 together");
+  kind([=] { two_tier_shuffle({half, half, 1}, 5); }, "shard_lengths[2] is 1");
+  kind([=] { mixture_sampler({most, most}, {1, 1}); }, "lengths should be at most 2**62");
+  kind([=] { mixture_sampler({3}, {1}, most); }, "num_samples");
+  kind([=] { sequential_sampler(most); }, "n should be at most 2**62");
+  kind([=] { random_sampler(3, true, most); }, "num_samples should be at most 2**62");
+  kind([=] { weighted_sampler({1}, most); }, "num_samples should be at most 2**62");
+  kind([=] { weighted_random_sampler({1}, most); }, "num_samples should be at most 2**62");
+  kind([=] { shuffle_buffer(3, most); }, "buffer_size");
+  kind([=] { batches_of(sequential_sampler(3), most); }, "batch_size should be at most 2**62");
+  kind([&] { stratified_batches(one, 2 * half, 0, {0, 2}); }, "2 ranks");
+  kind([] { distributed_sampler(3, {0, std::numeric_limits<int>::min()}); }, "Invalid rank");
+  EXPECT_EQ(batches_of(sequential_sampler(3), 2 * half).size(), 1);
+  EXPECT_EQ(shard_shuffle({half, half}).size(), 2 * half);
   EXPECT_EQ(kind_of([] { permutation_sampler(3).at(0, std::vector<int64_t>{3}); }), ErrorKind::out_of_range);
 }
 

@@ -217,6 +217,9 @@ TEST(ShardErrors, OfStreamOptions) {
   EXPECT_EQ(kind_of(opening([](StreamOptions& o) { o.rank = 1; }), "rank is 1 of 1"), invalid);
   EXPECT_EQ(kind_of(opening([](StreamOptions& o) { o.ranks = 0; }), "of 0"), invalid);
   EXPECT_EQ(kind_of(opening([](StreamOptions& o) { o.shuffle_buffer = -1; }), "-1"), invalid);
+  EXPECT_EQ(kind_of(opening([](StreamOptions& o) { o.shuffle_buffer = INT64_MAX; }), "2^62"), invalid);
+  EXPECT_EQ(kind_of([] { Loader(stream_shards({"a.tar"}, kSmall), {.batch_size = 1 << 25}); }, "batch_size"),
+            invalid);
   EXPECT_EQ(kind_of(opening([](StreamOptions& o) { o.image_suffixes = {}; }), "suffixes"), invalid);
   EXPECT_EQ(kind_of([] { stream_shards({}, kSmall); }, "no shards"), invalid);
   LoaderOptions shuffled;

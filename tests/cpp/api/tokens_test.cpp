@@ -221,6 +221,8 @@ TEST(TokenErrors, OfOptions) {
   EXPECT_EQ(kind_of([&] { token_windows({path}, {}); }, "length is 0"), invalid);
   EXPECT_EQ(kind_of([&] { token_windows({path}, {.length = 4, .stride = 0}); }, "stride is 0"), invalid);
   EXPECT_EQ(kind_of([&] { token_windows({path}, {.length = 4, .vocabulary = 0}); }, "vocabulary"), invalid);
+  EXPECT_EQ(token_windows({path}, {.length = 4, .stride = INT64_MAX}).size(), 1);
+  EXPECT_EQ(kind_of([&] { token_windows({path}, {.length = INT64_MAX}); }, "smaller length"), invalid);
   EXPECT_EQ(kind_of([&] { token_windows({path, wide}, {.length = 4}); }, "int64"), invalid);
   const auto packing = [&](std::vector<int64_t> offsets, PackingOptions options) {
     return [=] { packed_documents(path, offsets, DType::u16, options); };

@@ -5,9 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 
+#include "../../cpp/in_child.h"
 #include "millrace/dataset.h"
 
 namespace {
@@ -20,12 +25,14 @@ using millrace::LoaderOptions;
 struct Rows {
   int64_t bad = -1;
   std::chrono::milliseconds pause{0};
+  std::function<void()> on_read{};
   int64_t size() const { return 100; }
   std::vector<millrace::FieldSpec> fields() const {
     return {{"x", millrace::DType::f32, {3}}, {"tags", millrace::DType::i64, {}, true}};
   }
   void read(const millrace::SampleKey& key, millrace::RowWriter& out) const {
     std::this_thread::sleep_for(pause);
+    if (on_read) on_read();
     if (key.index == bad) throw std::runtime_error("a bad row");
     for (float& x : out.row<float>(0)) x = static_cast<float>(key.index);
     for (int64_t& tag : out.ragged<int64_t>(1, key.index % 3)) tag = key.index;
@@ -127,6 +134,90 @@ TEST(DeviceLoader, EndsInTheMiddle) {
     DeviceLoader loader(rows(), device(), 3);
     DeviceBatch batch;
     for (int i = 0; i < batches; ++i) EXPECT_TRUE(loader.next(batch));
+  }
+}
+
+TEST(DeviceLoader, EveryCallInAForkedChildIsRefusedAndTheParentGoesOn) {
+  using millrace::refuses_fork;
+  auto loader = std::make_unique<DeviceLoader>(rows(), device());
+  DeviceBatch batch;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(loader->next(batch));  // the thread runs
+    EXPECT_TRUE(millrace::in_child([&] {
+      DeviceBatch none;
+      const bool ok = refuses_fork([&] { loader->next(none); }) && refuses_fork([&] { loader->begin(); }) &&
+                      refuses_fork([&] { static_cast<void>(loader->state()); }) &&
+                      refuses_fork([&] { loader->load_state("{}"); });
+      loader->close();
+      loader.reset();
+      return ok;
+    }));
+  }
+  int left = 0;
+  while (loader->next(batch)) ++left;
+  EXPECT_EQ(left, 8);
+}
+
+TEST(DeviceLoader, AnIteratorGoesOnInItsOwnEpochOnly) {
+  DeviceLoader loader(rows(), device());
+  const std::string start = loader.state();
+  for (const bool state : {false, true}) {
+    auto outer = loader.begin();
+    if (state)
+      loader.load_state(start);
+    else
+      for (const DeviceBatch& batch : loader)
+        if (batch.number == 2) break;
+    try {
+      ++outer;
+      ADD_FAILURE() << "its epoch was left";
+    } catch (const millrace::Error& error) {
+      EXPECT_EQ(error.kind(), millrace::ErrorKind::invalid_argument);
+      EXPECT_TRUE(outer->tensors.empty());
+    }
+  }
+  auto outer = loader.begin();
+  DeviceBatch batch;
+  while (loader.next(batch)) {
+  }
+  EXPECT_TRUE(batch.tensors.empty());
+  ++outer;
+  EXPECT_EQ(outer, loader.end());
+}
+
+TEST(DeviceLoader, TheDestructorWaitsUntilAnotherThreadHasLeftNext) {
+  for (int round = 0; round < 20; ++round) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool inside = false, open = false;
+    const auto wait_inside = [&] {
+      std::unique_lock lock(mutex);
+      inside = true;
+      changed.notify_all();
+      changed.wait(lock, [&] { return open; });
+    };
+    auto loader = std::make_unique<DeviceLoader>(rows({.on_read = wait_inside}), device());
+    std::thread caller([raw = loader.get()] {
+      DeviceBatch batch;
+      try {
+        raw->next(batch);  // once: the loader may be gone when it has come back
+      } catch (const millrace::Error& error) {
+        EXPECT_EQ(error.kind(), millrace::ErrorKind::unavailable);
+      }
+    });
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return inside; });
+    }
+    std::thread opener([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until the destructor has begun, mostly
+      const std::lock_guard lock(mutex);
+      open = true;
+      changed.notify_all();
+    });
+    loader.reset();
+    caller.join();
+    opener.join();
   }
 }
 

@@ -46,6 +46,9 @@ TEST(AsTorch, TypesHaveTorchsNames) {
 
 TEST(AsTorch, OfNothing) {
   EXPECT_EQ(as_torch({"x", millrace::DType::f32, {0, 3}, nullptr, nullptr}).numel(), 0);
+  EXPECT_THROW(as_torch(millrace::Field()), millrace::Error);
+  EXPECT_THROW(as_torch({"x", millrace::DType::f32, {2}, nullptr, nullptr}), millrace::Error);
+  EXPECT_FALSE(millrace::offsets_as_torch(millrace::Field()).defined());
 }
 
 TEST(AsTorch, OutlivesLoaderAndBatch) {
