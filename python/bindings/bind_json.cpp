@@ -55,9 +55,9 @@ Fields fields_of(const py::sequence& described) {
 
 class JsonLines {
  public:
-  JsonLines(std::shared_ptr<sources::LineFiles> files, const py::sequence& fields)
-      : files_(std::move(files)), fields_(fields_of(fields)) {
-    free_.push_back(std::make_unique<Scratch>(fields_));  // errors in the fields are thrown here
+  JsonLines(std::shared_ptr<sources::LineFiles> files, const py::sequence& fields, bool closed)
+      : files_(std::move(files)), fields_(fields_of(fields)), closed_(closed) {
+    free_.push_back(std::make_unique<Scratch>(fields_, closed_));  // errors in the fields are thrown here
   }
 
   // A column per field, those of kind number in the tensors given, and the rows that are to be read another
@@ -129,7 +129,7 @@ class JsonLines {
 
  private:
   struct Scratch {
-    explicit Scratch(const Fields& fields) : reader(fields), columns(fields->size()) {}
+    Scratch(const Fields& fields, bool closed) : reader(fields, closed), columns(fields->size()) {}
     json::JsonReader reader;
     sources::LineBatch lines;
     std::vector<json::JsonColumn> columns;
@@ -145,7 +145,7 @@ class JsonLines {
         scratch_ = std::move(lines.free_.back());
         lines.free_.pop_back();
       }
-      if (!scratch_) scratch_ = std::make_unique<Scratch>(lines.fields_);
+      if (!scratch_) scratch_ = std::make_unique<Scratch>(lines.fields_, lines.closed_);
     }
     ~Borrowed() {
       const std::lock_guard lock(lines_.mutex_);
@@ -171,6 +171,7 @@ class JsonLines {
 
   const std::shared_ptr<sources::LineFiles> files_;
   const Fields fields_;
+  const bool closed_;
   std::mutex mutex_;  // guards free_; never held while the GIL is asked for
   std::vector<std::unique_ptr<Scratch>> free_;
   std::atomic<int64_t> read_ns_{0}, parse_ns_{0}, values_ns_{0};  // spent so far, for statistics
@@ -180,8 +181,9 @@ class JsonLines {
 class JsonLineReader {
  public:
   JsonLineReader(const py::object& source, const py::sequence& fields, py::object names,
-                 py::object read_again, int64_t start, int64_t stride, int64_t offset, int64_t max_line_bytes)
-      : fields_(fields_of(fields)), reader_(fields_), values_(*fields_), columns_(fields_->size()),
+                 py::object read_again, int64_t start, int64_t stride, int64_t offset, int64_t max_line_bytes,
+                 bool closed)
+      : fields_(fields_of(fields)), reader_(fields_, closed), values_(*fields_), columns_(fields_->size()),
         read_again_(std::move(read_again)), start_(start), stride_(stride), offset_(offset) {
     if (!names.is_none())
       for (const py::handle name : names) names_.push_back(py::reinterpret_borrow<py::object>(name));
@@ -289,17 +291,17 @@ class JsonLineReader {
 
 void bind_json(py::module_& m) {
   py::class_<JsonLines>(m, "JsonLines")
-      .def(py::init<std::shared_ptr<sources::LineFiles>, const py::sequence&>(), py::arg("files"),
-           py::arg("fields"))
+      .def(py::init<std::shared_ptr<sources::LineFiles>, const py::sequence&, bool>(), py::arg("files"),
+           py::arg("fields"), py::arg("closed") = false)
       .def("batch", &JsonLines::batch, py::arg("lines"), py::arg("tensors"))
       .def("seconds", &JsonLines::seconds);
 
   py::class_<JsonLineReader>(m, "JsonLineReader")
       .def(py::init<const py::object&, const py::sequence&, py::object, py::object, int64_t, int64_t, int64_t,
-                    int64_t>(),
+                    int64_t, bool>(),
            py::arg("source"), py::arg("fields"), py::arg("names"), py::arg("read_again"), py::kw_only(),
            py::arg("start") = 0, py::arg("stride") = 1, py::arg("offset") = 0,
-           py::arg("max_line_bytes") = std::numeric_limits<int64_t>::max())
+           py::arg("max_line_bytes") = std::numeric_limits<int64_t>::max(), py::arg("closed") = false)
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", &JsonLineReader::next)
       .def_property_readonly("passed", &JsonLineReader::passed);

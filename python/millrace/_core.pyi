@@ -217,11 +217,14 @@ class JsonLines:
     """Lines of JSON as columns of batches. Any number of threads.
 
     Fields: (path, kind, dtype, shape, bytes in place of a missing value or None); kinds and bytes are those
-        of src/json/json_fields.h.
+        of src/json/json_fields.h. closed: a line with a key that no field names is to be read another way.
     """
 
     def __init__(
-        self, files: LineFiles, fields: Sequence[tuple[list[str], str, str, list[int], bytes | None]]
+        self,
+        files: LineFiles,
+        fields: Sequence[tuple[list[str], str, str, list[int], bytes | None]],
+        closed: bool = False,
     ) -> None: ...
     def batch(
         self, lines: NDArray[np.int64], tensors: Sequence[torch.Tensor]
@@ -243,7 +246,7 @@ class JsonLineReader:
 
     None for lines whose number (blank ones not counted) is not `offset` modulo `stride`. `read_again(line,
     number, byte)` makes the sample of a line that is to be read another way; `line` is None when it is too
-    long. `start`: so many lines are passed over.
+    long. `start`: so many lines are passed over. `closed`: as in JsonLines.
     """
 
     def __init__(
@@ -257,6 +260,7 @@ class JsonLineReader:
         stride: int = 1,
         offset: int = 0,
         max_line_bytes: int = ...,
+        closed: bool = False,
     ) -> None: ...
     def __iter__(self) -> JsonLineReader: ...
     def __next__(self) -> Any: ...

@@ -1,7 +1,9 @@
 #include "codecs/image_header.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "codecs/jpeg_segments.h"
 #include "codecs/orientation.h"
@@ -22,11 +24,27 @@ bool starts_with(Bytes bytes, std::initializer_list<uint8_t> magic) {
 
 uint32_t big16(Bytes b, size_t at) { return uint32_t{b[at]} << 8 | b[at + 1]; }
 
-// The orientation that an EXIF segment gives, or 0.
-int segment_orientation(Bytes segment) {
-  if (!starts_with(segment, {'E', 'x', 'i', 'f', 0, 0})) return 0;
-  return exif_orientation(segment.subspan(6)).value;
-}
+// The segments that may say how the picture is to be turned.
+struct Metadata {
+  Bytes exif, xmp;
+  bool several = false;  // EXIFs, which Pillow reads as one
+
+  void take(Bytes segment) {
+    constexpr std::string_view kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+    if (starts_with(segment, {'E', 'x', 'i', 'f', 0, 0})) {
+      several = !exif.empty();
+      if (!several) exif = segment;
+    } else if (segment.size() >= kXmp.size() && std::equal(kXmp.begin(), kXmp.end(), segment.begin())) {
+      xmp = segment.subspan(kXmp.size());
+    }
+  }
+
+  void tell(JpegHeader& header) const {
+    const std::optional<int> known = several ? std::nullopt : picture_orientation(exif, xmp);
+    header.orientation_known = known.has_value();
+    header.orientation = known ? *known : std::max(exif_orientation(exif.subspan(6)).value, 1);
+  }
+};
 
 bool is_frame_marker(uint8_t marker) {
   return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
@@ -94,14 +112,15 @@ JpegHeader probe_jpeg(Bytes bytes) {
   if (bytes.empty()) fail("file is empty (0 bytes), not a JPEG", 0);
   if (!starts_with(bytes, {0xFF, 0xD8})) fail("not a JPEG: the first two bytes are not FF D8", 0);
   JpegHeader header;
-  bool have_frame = false, have_orientation = false;
+  Metadata metadata;
+  bool have_frame = false;
   const auto odd = [&](const char* what, size_t offset) {
     if (header.oddity || !what) return;
     header.oddity = what;
     header.oddity_offset = offset;
   };
   size_t at = 2;
-  // Behind the frame header only an EXIF segment is still of interest, so damage there is an oddity and ends
+  // Behind the frame header only EXIF and XMP are still of interest, so damage there is an oddity and ends
   // the walk.
   while (true) {
     // Stray bytes between segments are skipped, as libjpeg does.
@@ -128,10 +147,8 @@ JpegHeader probe_jpeg(Bytes bytes) {
     if (is_frame_marker(marker) && !have_frame) {
       read_frame(segment, marker, at - 2, header);
       have_frame = true;
-    } else if (marker == 0xE1 && !have_orientation) {
-      const int orientation = segment_orientation(segment);
-      have_orientation = orientation != 0;
-      if (have_orientation) header.orientation = orientation;
+    } else if (marker == 0xE1) {
+      metadata.take(segment);
     }
     at += length;
   }
@@ -140,6 +157,7 @@ JpegHeader probe_jpeg(Bytes bytes) {
     fail("JPEG has no readable frame header (" + std::to_string(bytes.size()) +
              " bytes): the file is truncated or damaged",
          at);
+  metadata.tell(header);
   return header;
 }
 

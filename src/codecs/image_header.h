@@ -34,7 +34,9 @@ struct JpegHeader {
   int components = 0;
   bool progressive = false, arithmetic = false;
   int precision = 8;
-  int orientation = 1;    // EXIF 1..8; 1 when absent or damaged
+  int orientation = 1;  // EXIF 1..8; 1 when absent or damaged
+  // false: EXIF that readers may take differently (orientation.h), so that `orientation` is a guess
+  bool orientation_known = true;
   size_t scan_begin = 0;  // first byte of entropy-coded data; 0: the segments end without a scan
 
   // What about the segments down to the first scan is such that decoders may differ about the file

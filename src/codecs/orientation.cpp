@@ -17,6 +17,21 @@ struct Tiff {
     return little ? first | second << 8 : first << 8 | second;
   }
   uint32_t u32(size_t at) const { return little ? u16(at) | u16(at + 2) << 16 : u16(at) << 16 | u16(at + 2); }
+  // A whole number in an entry's last four bytes; nothing of types that Pillow has other values of.
+  std::optional<uint32_t> number(uint32_t type, size_t at) const {
+    constexpr uint32_t kShort = 3, kLong = 4, kSignedByte = 6, kSignedShort = 8, kSignedLong = 9;
+    if (type == kShort || type == kSignedShort) return u16(at);
+    if (type == kLong || type == kSignedLong) return u32(at);
+    if (type == kSignedByte) return bytes[at];
+    return std::nullopt;
+  }
+  // Whether an entry's values lie in the file. Pillow reads nothing behind an entry whose values do not.
+  bool holds_values(size_t entry) const {
+    constexpr uint8_t kBytes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};  // of each type
+    const uint32_t type = u16(entry + 2);
+    const uint64_t size = type < std::size(kBytes) ? uint64_t{kBytes[type]} * u32(entry + 4) : 0;
+    return size <= 4 || u32(entry + 8) + size <= bytes.size();
+  }
 };
 
 void drop_prefix(Bytes& bytes) {
@@ -45,7 +60,7 @@ int xmp_orientation(Bytes packet) {
 }  // namespace
 
 ExifOrientation exif_orientation(Bytes bytes) {
-  constexpr uint32_t kOrientationTag = 0x0112, kShort = 3;
+  constexpr uint32_t kOrientationTag = 0x0112;
   constexpr ExifOrientation kDamaged{0, false, false};
   Tiff tiff{bytes};
   if (bytes.size() < 8) return kDamaged;
@@ -59,15 +74,16 @@ ExifOrientation exif_orientation(Bytes bytes) {
   for (uint32_t i = 0; i < entries; ++i) {
     const size_t at = ifd + 2 + size_t{12} * i;
     if (at + 12 > bytes.size()) break;
+    if (!found.tagged && !tiff.holds_values(at)) found.regular = false;
     if (tiff.u16(at) != kOrientationTag) continue;
     if (found.tagged) {  // the first counts here, the last elsewhere
       found.regular = false;
       break;
     }
-    const uint32_t value = tiff.u16(at + 8);
+    const std::optional<uint32_t> value = tiff.number(tiff.u16(at + 2), at + 8);
     found.tagged = true;
-    if (tiff.u16(at + 2) != kShort || tiff.u32(at + 4) != 1) found.regular = false;
-    if (tiff.u16(at + 2) == kShort && value >= 1 && value <= 8) found.value = static_cast<int>(value);
+    if (!value || tiff.u32(at + 4) != 1) found.regular = false;
+    if (value && *value >= 1 && *value <= 8) found.value = static_cast<int>(*value);
   }
   return found;
 }

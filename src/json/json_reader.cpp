@@ -158,6 +158,7 @@ struct JsonReader::Work {
   std::vector<size_t> row_bytes;
   std::vector<Node> nodes{1};
   std::vector<uint8_t> found;  // by field
+  bool closed = false;
   dom::parser parser;
 
   void add(size_t field) {
@@ -224,13 +225,15 @@ struct JsonReader::Work {
     const size_t count = node.children.size();
     const dom::object object = value.get_object().value_unsafe();
     for (const auto& [key, element] : object) {
-      for (size_t tried = 0; tried < count; ++tried) {
+      size_t tried = 0;
+      for (; tried < count; ++tried) {
         const size_t child = next + tried < count ? next + tried : next + tried - count;
         if (node.children[child].first != key) continue;
         if (!store_at(element, node.children[child].second, row, columns)) return false;
         next = child + 1 < count ? child + 1 : 0;
         break;
       }
+      if (closed && tried == count) return false;
     }
     return true;
   }
@@ -253,8 +256,9 @@ struct JsonReader::Work {
   }
 };
 
-JsonReader::JsonReader(std::shared_ptr<const std::vector<JsonField>> fields)
+JsonReader::JsonReader(std::shared_ptr<const std::vector<JsonField>> fields, bool closed)
     : work_(std::make_unique<Work>()) {
+  work_->closed = closed;
   for (size_t i = 0; i < fields->size(); ++i) {
     const JsonField& field = (*fields)[i];
     const bool numbers = field.kind == JsonKind::number || field.kind == JsonKind::list;

@@ -24,8 +24,9 @@ class JsonReader {
   static constexpr size_t kPadding = 64;  // readable bytes behind each line
   static constexpr size_t kMostDepth = 512;
 
-  // Throws Error(invalid_argument) for a type that a field cannot have.
-  explicit JsonReader(std::shared_ptr<const std::vector<JsonField>> fields);
+  // `closed`: objects on the way to fields have no other keys; a line with one is refused. Throws
+  // Error(invalid_argument) for a type that a field cannot have.
+  explicit JsonReader(std::shared_ptr<const std::vector<JsonField>> fields, bool closed = false);
   ~JsonReader();
   JsonReader(JsonReader&&) noexcept;
 

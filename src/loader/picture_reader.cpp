@@ -11,6 +11,10 @@ const codecs::PictureHeader& PictureReader::open(std::span<const uint8_t> bytes)
   const trace::StageScope scope(trace::Stage::decode);
   try {
     header_ = decoder_.probe(bytes);
+    const codecs::JpegHeader* const found = decoder_.jpeg();
+    if (upright_ && fallback_ && found && !found->orientation_known)
+      throw Error(ErrorKind::unavailable,
+                  "JPEG has unusual EXIF data; only a fallback decoder (Pillow) knows what it means");
   } catch (const Error& refusal) {
     const trace::StageTimer timer(times_, trace::Stage::decode);
     fall_back(refusal);

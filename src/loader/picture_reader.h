@@ -22,10 +22,13 @@ namespace millrace::loader {
 class PictureReader {
  public:
   // `fallback` and `times`, which books the decoding, are borrowed and may be null; `name` says what the
-  // fallback is to call the file.
-  PictureReader(const FallbackDecoder* fallback, std::function<std::string()> name, trace::StageTimes* times)
+  // fallback is to call the file. `upright`: the orientation is used, so the fallback is asked for one that the
+  // codecs do not know.
+  PictureReader(const FallbackDecoder* fallback, std::function<std::string()> name, trace::StageTimes* times,
+                bool upright = false)
       : fallback_(fallback), rules_(dynamic_cast<const PictureRules*>(fallback)), name_(std::move(name)),
-        times_(times), most_quiet_pixels_(rules_ ? rules_->most_quiet_pixels() : codecs::kMaxPixels / 2),
+        times_(times), upright_(upright),
+        most_quiet_pixels_(rules_ ? rules_->most_quiet_pixels() : codecs::kMaxPixels / 2),
         decoder_(fallback ? codecs::JpegRule::strict : codecs::JpegRule::lenient, most_quiet_pixels_,
                  rules_ ? rules_->png_texts() : codecs::PngTextLimits{}) {}
 
@@ -46,6 +49,7 @@ class PictureReader {
   const PictureRules* const rules_;  // the fallback's, or null
   const std::function<std::string()> name_;
   trace::StageTimes* const times_;
+  const bool upright_;
   const int64_t most_quiet_pixels_;
   std::span<const uint8_t> bytes_;
   codecs::PictureHeader header_;

@@ -52,7 +52,10 @@ struct Worker::Impl {
        std::shared_ptr<DecodeShare> with_device)
       : dataset(std::move(images)), times(stage_times), share(std::move(with_device)),
         views(dataset->made_for(0).size()),
-        picture(dataset->fallback.get(), [this] { return name(); }, times) {}
+        picture(
+            dataset->fallback.get(), [this] { return name(); }, times,
+            std::any_of(dataset->views.begin(), dataset->views.end(),
+                        [](const auto& view) { return view->needs_orientation(); })) {}
 
   transforms::OutputShape prepare(const base::SampleKey& key, size_t form);
   const transforms::ImagePipeline& pipeline() const { return *made.front(); }

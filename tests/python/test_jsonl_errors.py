@@ -12,7 +12,7 @@ import pytest
 from jsonl_cases import ROWS
 from line_data import alike, write_bytes, write_json, write_lines
 from millrace import DataLoader
-from millrace.datasets import JSONL, JSONField
+from millrace.datasets import JSONL, JSONField, JSONLStream
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -138,6 +138,39 @@ def test_a_later_line_that_disagrees(tmp_path):
     broken = JSONL(write_lines(tmp_path / "b.jsonl", ['{"n": 1}', '{"n": ']))
     with pytest.raises(millrace.CorruptDataError, match=r"b.jsonl, line 2 \(byte 9\): no JSON"):
         broken[0]
+
+
+# What no line of the first hundred has, and the key that the message names.
+NEW_KEYS = {
+    '{"n": 1, "late": 2}': "late",
+    '{"late": 2, "n": 1}': "late",
+    '{"n": 1, "u": null, "late": null}': "late",
+    '{"late": 1, "n": 1, "late": 2, "later": 3}': "late",
+    '{"n": 1, "": NaN}': "",
+    '{"n": 1, "n.x": 100000000000000000000}': "n.x",
+    '{"n": 1, "N": 1}': "N",
+}
+
+
+@pytest.mark.parametrize("line", NEW_KEYS)
+@pytest.mark.parametrize("kind", [JSONL, JSONLStream])
+def test_a_key_that_is_new_in_a_later_line(tmp_path, kind, line):
+    """Where the fields were found it is not lost unnoticed, where they were named it is left out."""
+    u = {"x": 1, "deep": {"y": [1]}}
+    wanted = rf"a.jsonl, line 152 .*'{re.escape(NEW_KEYS[line])}'.*the first lines said otherwise"
+    nested = '{"n": 1, "u": {"new": 1, "x": 2}}'  # is there whole, as any value
+    if '"u"' not in line:
+        line = line[:-1] + f', "u": {json.dumps(u)}}}'
+    lines = [json.dumps({"n": i, "u": u}) for i in range(150)] + [nested]
+    assert list(kind(write_lines(tmp_path / "good.jsonl", lines)))[-1] == json.loads(nested)
+    path = write_lines(tmp_path / "a.jsonl", [*lines, line])
+    for workers in (0, 2):
+        with pytest.raises(millrace.CorruptDataError, match=wanted):
+            list(DataLoader(kind(path), None, num_workers=workers))
+    named = list(DataLoader(kind(path, {"n": int}), None))
+    assert named[-1] == {"n": 1} and len(named) == 152
+    # str(): NaN is there, too.
+    assert str(list(DataLoader(kind(path, "objects"), None))[-1]) == str(json.loads(line))
 
 
 def test_a_file_that_changes(tmp_path):

@@ -143,4 +143,5 @@ def decode_with_pillow(data: bytes, path: str) -> tuple[np.ndarray, int]:
             " reads"
         )
         raise UnidentifiedImageError(message) from None
-    return pixels, orientation if orientation in range(1, 9) else 1
+    # EXIF may hold the number as a float, or a fraction.
+    return pixels, int(orientation) if orientation in range(1, 9) else 1

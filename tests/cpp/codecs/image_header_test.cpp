@@ -60,17 +60,36 @@ TEST(ProbeJpeg, ReadsTheFrameHeader) {
 TEST(ProbeJpeg, ReadsTheOrientationInBothByteOrders) {
   EXPECT_EQ(probe_jpeg(read_jpeg("exif_orientation_6")).orientation, 6);
   const Bytes plain = read_jpeg("420_q75");
+  bool known = false;
   const auto with_exif = [&](const Bytes& tiff) {
     Bytes segment = {0xFF, 0xE1, 0, static_cast<uint8_t>(8 + tiff.size()), 'E', 'x', 'i', 'f', 0, 0};
     segment.insert(segment.end(), tiff.begin(), tiff.end());
     Bytes bytes = plain;
     bytes.insert(bytes.begin() + 2, segment.begin(), segment.end());
-    return probe_jpeg(bytes).orientation;
+    const JpegHeader header = probe_jpeg(bytes);
+    known = header.orientation_known;
+    return header.orientation;
   };
   const Bytes little = {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, 8, 0, 0, 0};
   const Bytes big = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 3, 0, 0};
   EXPECT_EQ(with_exif(little), 8);
   EXPECT_EQ(with_exif(big), 3);
+  EXPECT_TRUE(known);
+  Bytes other = little;
+  for (const uint8_t type : {4, 6, 8, 9}) {  // whole numbers of other sizes, and with a sign
+    other[12] = type;
+    EXPECT_EQ(with_exif(other), 8) << int{type};
+    EXPECT_TRUE(known) << int{type};
+  }
+  for (const uint8_t type : {0, 1, 2, 5, 7, 10, 11, 12, 13, 16, 99}) {
+    other[12] = type;
+    with_exif(other);
+    EXPECT_FALSE(known) << int{type};
+  }
+  other = little;
+  other[14] = 2;
+  EXPECT_EQ(with_exif(other), 8);
+  EXPECT_FALSE(known) << "two values";
   // Damaged EXIF means upright: a value out of range, a directory outside the segment, a cut entry, no entry
   // at all.
   Bytes damaged = little;

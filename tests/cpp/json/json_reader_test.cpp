@@ -23,8 +23,9 @@ JsonField number(std::vector<std::string> path, base::DType type, std::vector<in
 // A reader, its columns, and rows for numbers. Lines lie in a buffer of exactly their size and padding, for
 // the sanitizers.
 struct Table {
-  explicit Table(Fields wanted)
-      : fields(std::make_shared<const Fields>(std::move(wanted))), reader(fields), columns(fields->size()) {
+  explicit Table(Fields wanted, bool closed = false)
+      : fields(std::make_shared<const Fields>(std::move(wanted))), reader(fields, closed),
+        columns(fields->size()) {
     memory.resize(fields->size());
     for (size_t i = 0; i < fields->size(); ++i) {
       if ((*fields)[i].kind == JsonKind::number) memory[i].resize(json_row_bytes((*fields)[i]) * 4);
@@ -120,6 +121,17 @@ TEST(JsonReader, PathsAndEqualKeys) {
   EXPECT_FALSE(table.read(R"({"x": 1, "user": {"id": 2}, "user": {}})"));  // the last user has no id
   EXPECT_FALSE(table.read(R"({"x": 1, "user": {"id": 2}, "user": 5})"));
   EXPECT_FALSE(table.read(R"({"x": 1, "x": null, "user": {"id": 2}})"));
+}
+
+TEST(JsonReader, AClosedOneRefusesOtherKeys) {
+  Table table({number({"user", "id"}, base::DType::i64), {{"any"}, JsonKind::object, {}, {}, {}}}, true);
+  for (const char* line : {R"({"user": {"id": 1}, "any": {"other": 1}})", R"({"any": 1, "user": {"id": 1}})",
+                           R"({"any": 1, "user": {"id": 1}, "any": 2, "user": {"\u0069d": 1}})"})
+    EXPECT_TRUE(table.read(line)) << line;
+  for (const char* line :
+       {R"({"user": {"id": 1}, "any": 1, "other": 1})", R"({"": null, "user": {"id": 1}, "any": 1})",
+        R"({"user": {"id": 1, "other": 1}, "any": 1})", R"({"user": {"id": 1}, "any": 1, "an": 1})"})
+    EXPECT_FALSE(table.read(line)) << line;
 }
 
 TEST(JsonReader, TextsAndWhatIsInTheirPlace) {

@@ -67,6 +67,27 @@ Bytes with_too_few_rows() {
   return file;
 }
 
+TEST(PictureReader, TheFallbackIsAskedForAnOrientationThatIsNotKnown) {
+  Bytes bytes = data_file("jpeg/exif_orientation_6.jpg");
+  const Bytes tag = {0x12, 0x01, 0x03, 0x00}, turned = {0x01, 0x12, 0x00, 0x03};
+  auto at = std::search(bytes.begin(), bytes.end(), tag.begin(), tag.end());
+  const bool little = at != bytes.end();
+  if (!little) at = std::search(bytes.begin(), bytes.end(), turned.begin(), turned.end());
+  ASSERT_NE(at, bytes.end());
+  at[little ? 2 : 3] = 11;  // a float
+  const Painter painter(5, 5);
+  PictureReader stored(&painter, [] { return "name"; }, nullptr);
+  const codecs::PictureHeader header = stored.open(bytes);
+  EXPECT_EQ(painter.calls, 0);
+  const Painter fitting(header.width, header.height);
+  PictureReader upright(&fitting, [] { return "name"; }, nullptr, true);
+  EXPECT_EQ(upright.open(bytes).orientation, 3);
+  EXPECT_EQ(fitting.calls, 1);
+  EXPECT_EQ(upright.jpeg(), nullptr);
+  PictureReader alone(nullptr, [] { return "name"; }, nullptr, true);
+  EXPECT_EQ(alone.open(bytes).orientation, 1);
+}
+
 TEST(PictureReader, SoundFilesOfKnownFormatsNeedNoFallback) {
   const Painter painter(5, 5);
   PictureReader reader(&painter, [] { return "name"; }, nullptr);

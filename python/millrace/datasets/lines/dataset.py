@@ -23,6 +23,7 @@ from .fields import (
     WHOLE_LINE,
     Column,
     Fields,
+    Guessed,
     given_columns,
     infer,
     laid_out,
@@ -73,9 +74,6 @@ def _collated(made: Any) -> Any:
     if isinstance(made, torch.Tensor) or (made and isinstance(made[0], str)):
         return made
     return default_collate(made)
-
-
-_GUESSED = "; the first lines said otherwise: name the fields yourself, fields={...}"
 
 
 class LineDataset(BatchDataset):
@@ -156,8 +154,9 @@ class JSONL(LineDataset):
 
     In a sample, numbers are int, float or bool where that is what int64, float64 and bool become in a batch,
     else numpy scalars; lists are tensors. Batches are what default_collate() makes of samples. Keys that no
-    field names are passed over; of equal keys the last one counts. NaN and Infinity are read as json reads
-    them, at json's speed, and so are lines with integers beyond 64 bits.
+    field names are passed over; where fields=None found the fields, a line with another key is a bad one. Of
+    equal keys the last one counts. NaN and Infinity are read as json reads them, at json's speed, and so are
+    lines with integers beyond 64 bits.
 
     CorruptDataError for a bad line (no JSON, no UTF-8, a field that is missing, null or of another type),
     with file, line and byte; with on_error="skip" or "replace" of the DataLoader such lines are left out or
@@ -180,7 +179,6 @@ class JSONL(LineDataset):
         stores = StoreOptions(cache_dir, cache_size, memory, store_options)
         super().__init__(paths, Options(False, index_dir, max_line_bytes, progress, stores))
         self._columns = given_columns(fields)
-        self._inferred = self._columns is None
         self._reader = PerProcess(_core.JsonLines)
 
     @property
@@ -206,7 +204,9 @@ class JSONL(LineDataset):
     @property
     def reader(self) -> _core.JsonLines:
         """Reads lines natively; of this process, as a fork may come while a thread holds a lock of it."""
-        return self._reader(self.files.lines, [column.native for column in self.columns])
+        columns = self.columns
+        closed = isinstance(columns, Guessed)
+        return self._reader(self.files.lines, [column.native for column in columns], closed)
 
     def read_columns(self, indices: np.ndarray, tensors: list[torch.Tensor] | None = None) -> list[Any]:
         """For each field what a batch of these lines has: a tensor, or a list of str, tensors or objects. Any
@@ -224,8 +224,7 @@ class JSONL(LineDataset):
             try:
                 values = values_of(self.columns, content)
             except LineError as error:
-                guessed = self._inferred and "field" in str(error)
-                raise self.files.bad_line(indices[row], f"{error}{_GUESSED if guessed else ''}") from None
+                raise self.files.bad_line(indices[row], error) from None
             for column, value in zip(columns, values):
                 column[row] = (
                     torch.as_tensor(value, dtype=column.dtype) if isinstance(column, torch.Tensor) else value

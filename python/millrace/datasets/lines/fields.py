@@ -82,6 +82,10 @@ class Column:
         return self.default.numpy().tobytes()
 
 
+class Guessed(tuple[Column, ...]):
+    """Columns that nobody named. A line with another key is bad: its value would be lost unnoticed."""
+
+
 WHOLE_LINE = (Column("", (), "object"),)
 
 
@@ -224,7 +228,7 @@ def infer(lines: Sequence[Any]) -> tuple[Column, ...]:
         or any(not isinstance(line, dict) or line.keys() != first.keys() for line in lines)
     ):
         return WHOLE_LINE
-    return tuple(_inferred(name, [line[name] for line in lines]) for name in first)
+    return Guessed(_inferred(name, [line[name] for line in lines]) for name in first)
 
 
 def _inferred(name: str, values: list[Any]) -> Column:

@@ -16,10 +16,11 @@ import torch
 
 from millrace.errors import CorruptDataError
 
-from .fields import PLAIN, RAISE, Column
+from .fields import PLAIN, RAISE, Column, Guessed
 
 _MISSING = object()
 _SHOWN = 60  # characters of a value in messages
+_GUESSED = "; the first lines said otherwise: name the fields yourself, fields={...}, or 'objects'"
 
 
 class LineError(Exception):
@@ -31,7 +32,20 @@ def values_of(columns: Sequence[Column], content: Any) -> list[Any]:
     LineError for a bad one.
     """
     line = object_of(content)
-    return [_value(column, line) for column in columns]
+    try:
+        if isinstance(columns, Guessed) and isinstance(line, dict):
+            _refuse_others(columns, line)
+        return [_value(column, line) for column in columns]
+    except LineError as error:
+        guessed = isinstance(columns, Guessed)
+        raise LineError(f"{error}{_GUESSED if guessed else ''}") from None
+
+
+def _refuse_others(columns: Sequence[Column], line: dict[str, Any]) -> None:
+    names = {column.name for column in columns}
+    for key in line:
+        if key not in names:
+            raise LineError(f"field {key!r} is new: its values would be lost")
 
 
 def object_of(content: Any) -> Any:

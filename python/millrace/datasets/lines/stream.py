@@ -16,7 +16,7 @@ from ..webdataset.handlers import Handler, reraise_exception
 from ..webdataset.open_shards import StoreOptions, checked_urls, open_shard
 from ..webdataset.shards import ShardChain, ShardFlow, Shards
 from ..webdataset.split import Splitter, check_splitters
-from .fields import FIRST_LINES, WHOLE_LINE, Column, Fields, given_columns, infer, laid_out
+from .fields import FIRST_LINES, WHOLE_LINE, Column, Fields, Guessed, given_columns, infer, laid_out
 from .reading import LineError, bad_line, values_of
 
 
@@ -147,4 +147,5 @@ def line_reader(
         stride=stride,
         offset=offset,
         max_line_bytes=max_line_bytes,
+        closed=isinstance(columns, Guessed),
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from millrace import _core
 
-from .arrow_package import compute, parquet
+from .arrow_package import arrow, compute, parquet
 
 Progress = Union[bool, Callable[[int, int], None]]
 
@@ -28,6 +28,43 @@ def as_expression(filters: Any) -> Any | None:
             f"filters={filters!r} should be an expression of pyarrow.compute, as field('age') > 30, or a list"
             f" of (column, operator, value), or a list of such lists, of which one has to hold ({error})"
         ) from None
+
+
+def named_by(filter: Any, names: Sequence[str]) -> set[str]:
+    """The columns that an expression may name, perhaps among others: it does not tell, but prints them."""
+    text = str(filter)
+    return {name for name in names if name in text or "FieldPath" in text}
+
+
+def is_float(leaf: Any) -> bool:
+    """Of a Parquet file's schema."""
+    return leaf.physical_type in ("FLOAT", "DOUBLE") or leaf.logical_type.type == "FLOAT16"
+
+
+def known_without_floats(metadata: Any, group: int, leaves: Sequence[int], schema: Any) -> Any | None:
+    """What the statistics of a row group say of these leaves, as an expression that is true of all rows.
+    Nothing of floats, nor of what is nested. None: nothing at all.
+    """
+    pa, known, there = arrow(), None, metadata.schema.to_arrow_schema()
+    for number in leaves:
+        leaf = metadata.schema.column(number)
+        found = metadata.row_group(group).column(number).statistics
+        is_column = leaf.name == leaf.path and leaf.max_repetition_level == 0
+        if is_float(leaf) or not is_column or found is None or not found.has_min_max:
+            continue
+        kind = there.field(leaf.name).type
+        if kind != schema.field(leaf.name).type:
+            continue
+        try:
+            least, most = pa.scalar(found.min, kind), pa.scalar(found.max, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            continue
+        field = compute().field(leaf.name)
+        here = (field >= least) & (field <= most)
+        if not found.has_null_count or found.null_count:
+            here |= field.is_null()
+        known = here if known is None else known & here
+    return known
 
 
 def true_rows(table: Any) -> np.ndarray:

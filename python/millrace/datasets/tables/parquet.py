@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from millrace.errors import CorruptDataError, corrupt_data
 
 from .arrow_package import arrow, arrow_dataset, arrow_files, compute, parquet
-from .filtering import Progress, for_each, true_rows
+from .filtering import Progress, for_each, is_float, known_without_floats, named_by, true_rows
 from .rules import Nulls, Rules, Shape
 from .table_files import Paths, SourceFile, TableFiles, list_files
 from .tabular import Chunk
@@ -73,9 +73,9 @@ class Parquet(TableFiles):
             and what else is there is a warning.
         columns: names, in the order samples should have them; None: all.
         filters: a pyarrow.compute.Expression, or a list of (column, operator, value), or a list of such lists
-            as pyarrow has them. Row groups whose statistics exclude it are not looked at; of the others the
-            filter's columns are read once, here, to know which rows are left: len(ds) counts these. 8 bytes
-            are kept for each.
+            as pyarrow has them. Row groups whose statistics exclude it are not looked at; those of floats
+            count for nothing, as they leave NaN out. Of the others the filter's columns are read once, here,
+            to know which rows are left: len(ds) counts these. 8 bytes are kept for each.
         nulls: "raise": a null is a ValueError that names its row. "nan": NaN; whole numbers become float64,
             times the least int64 (NaT); text raises. "mask": 0, "" or an empty list, and a field
             `column_mask`, bool of the value's shape, False where there was a null. Or a dict {column: one of
@@ -221,13 +221,9 @@ class Parquet(TableFiles):
     def _kept(self, chunk: Chunk) -> np.ndarray:
         """Only row groups that statistics do not exclude are read, and of them what the filter speaks of."""
         fragment, schema = self._fragment(chunk.file)
-        if (
-            not fragment.subset(row_group_ids=[chunk.number])
-            .subset(filter=self._filter, schema=schema)
-            .row_groups
-        ):
-            return np.empty(0, np.int64)
         part = fragment.subset(row_group_ids=[chunk.number])
+        if not part.subset(filter=self._filter, schema=schema).row_groups and self._is_excluded(chunk):
+            return np.empty(0, np.int64)
         try:
             return true_rows(
                 part.scanner(schema=schema, columns={"keep": self._filter}, use_threads=False).to_table()
@@ -239,11 +235,25 @@ class Parquet(TableFiles):
             )
             raise self._of_arrow(error, where, chunk.file) from None
 
-    def _fragment(self, file: int) -> tuple[Any, Any]:
+    def _is_excluded(self, chunk: Chunk) -> bool:
+        """Whether a row group that statistics exclude is excluded without those of floats: they leave NaN
+        out, and pyarrow takes -0.0 and 0.0 for two values in some places.
+        """
+        metadata, names = self._metadata[chunk.file], named_by(self._filter, self._schema.names)
+        leaves = [n for n in range(metadata.num_columns) if _is_of(metadata.schema.column(n).path, names)]
+        if not any(is_float(metadata.schema.column(leaf)) for leaf in leaves):
+            return True
+        known = known_without_floats(metadata, chunk.number, leaves, self._schema)
+        fragment, schema = self._fragment(chunk.file, known)
+        whole = arrow_dataset().FileSystemDataset([fragment], schema, fragment.format)
+        return not list(whole.get_fragments(filter=self._filter))
+
+    def _fragment(self, file: int, known: Any = None) -> tuple[Any, Any]:
+        """`known`: an expression that is true of all rows."""
         pa = arrow()
         opened = self._files.as_file(file)
         system = {} if isinstance(opened, SourceFile) else {"filesystem": arrow_files().LocalFileSystem()}
-        values, known = self._partitions.values(file), None
+        values = self._partitions.values(file)
         fields = [field for field in self._schema if field.name not in values]
         for name, value in values.items():
             fields.append(pa.field(name, pa.string() if self._partitions.is_text(name) else pa.int64()))
@@ -256,13 +266,18 @@ class Parquet(TableFiles):
         return fragment, pa.schema(fields)
 
 
+def _is_of(path: str, names: Collection[str]) -> bool:
+    """Whether a leaf of the schema belongs to one of the columns."""
+    return path in names or any(path.startswith(f"{name}.") for name in names)
+
+
 def _ranges(group: Any, columns: Sequence[str]) -> list[tuple[int, int]]:
     """Where the pages of these columns lie in the file: (offset, bytes)."""
     names, ranges = set(columns), []
     for number in range(group.num_columns):
         column = group.column(number)
         path = column.path_in_schema
-        if path in names or any(path.startswith(f"{name}.") for name in names):
+        if _is_of(path, names):
             begins = [
                 begin
                 for begin in (column.dictionary_page_offset, column.data_page_offset)
