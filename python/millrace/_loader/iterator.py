@@ -84,7 +84,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         return Setup(
             loader=loader,
             dataset=self._dataset,
-            threads=self._num_workers,
+            threads=int(self._num_workers),
             on_error=self._on_error,
             base_seed=int(self._base_seed),
             shared_seed=self._shared_seed,
