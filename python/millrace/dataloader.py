@@ -27,10 +27,12 @@ from ._loader.arguments import (
     checked_pictures,
     checked_remote,
     checked_sampler,
+    hand_on,
     is_tuned,
     refuse_impossible,
     resolved_auto,
     sampler_of_part,
+    take_over,
     unused_by,
     warn_of_the_unused,
 )
@@ -170,6 +172,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         self.memory_budget = checked_memory(memory_budget)
         self.tune_file = tune_file
         self.remote, self.remote_workers = remote, remote_workers
+        take_over(self, dataset, num_workers)
         checked_remote(self, workers)
         self._millrace_run = self._millrace_tuning = self._millrace_progress = self._millrace_saved = None
         super().__init__(
@@ -191,6 +194,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
+        hand_on(self)
         warn_of_the_unused(self)
 
     def __iter__(self) -> Iterator[T_co]:  # type: ignore[override]
@@ -377,6 +381,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         twin.__dict__.update(
             _iterator=None, _millrace_run=copy.copy(self._millrace_run), _millrace_progress=None
         )
+        hand_on(twin)
         return twin
 
     @property

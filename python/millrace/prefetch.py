@@ -18,6 +18,7 @@ import torch
 from . import _core
 from ._common.batch_tree import Around, leaves, rebuilt
 from ._common.devices import Device, device_of
+from ._common.moment import ordinary
 from ._loader.arguments import checked_depth
 from ._profiling.stages import COPY, STEP, during
 
@@ -129,7 +130,7 @@ class _HostIterator(_Passing):
 
     def __next__(self) -> Any:
         batch = self._transformed(next(self._batches))
-        return batch if self._static is None else self._static.filled(batch)
+        return batch if self._static is None else ordinary(self._static.filled, batch)
 
 
 class _Ahead:
@@ -204,7 +205,7 @@ class DeviceIterator(_Passing):
     def _next(self) -> Any:
         self._asked = min(self._asked + 1, self._prefetch)
         while not self._ended and (len(self._ahead) < self._asked or not self._ahead[-1].ready):
-            self._pull()
+            ordinary(self._pull)
         if not self._ahead:
             self._take_delivered(None)
             raise StopIteration
@@ -281,7 +282,7 @@ class DeviceIterator(_Passing):
             )
         finally:
             self._follow(elsewhere)
-        return batch if self._static is None else self._static.filled(batch)
+        return batch if self._static is None else ordinary(self._static.filled, batch)
 
     def _follow(self, read: list[Any]) -> None:
         """Keeps what the consumer's stream reads from the host until it has, and the host from running away

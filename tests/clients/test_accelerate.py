@@ -55,6 +55,24 @@ def test_without_install_it_falls_back_to_torchs_class(photos):
     assert seen == expected
 
 
+@pytest.mark.parametrize("workers", [0, 2, "auto"])
+def test_our_arguments_are_those_of_the_prepared_loader(photos, workers, installed):
+    given = {"on_error": "replace", "native": "require", "snapshot_every_n_steps": 3}
+    loader = millrace.DataLoader(photos, 4, num_workers=workers, **given)
+    prepared = accelerate.Accelerator(cpu=True).prepare(loader)
+    skipping = accelerate.skip_first_batches(prepared, 1)
+    for made in (prepared.base_dataloader, skipping.base_dataloader):
+        assert {name: getattr(made, name) for name in given} == given
+    other = millrace.DataLoader(list(range(9)), num_workers=loader.num_workers)
+    assert (other.on_error, other.native) == ("raise", "auto")
+
+
+def test_a_warning_names_our_arguments_that_torchs_class_has_not(photos):
+    loader = millrace.DataLoader(photos, 4, on_error="replace", native="require")
+    with pytest.warns(UserWarning, match="millrace.DataLoader, and native=, on_error= have no effect"):
+        accelerate.Accelerator(cpu=True).prepare(loader)
+
+
 def test_skipping_the_first_batches(photos, installed):
     accelerator = accelerate.Accelerator(cpu=True)
     prepared = accelerator.prepare(torch.utils.data.DataLoader(photos, 4, num_workers=2))

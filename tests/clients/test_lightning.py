@@ -106,6 +106,33 @@ def test_distributed_training_puts_its_sampler_in(photos, hook):
     assert seen[millrace.DataLoader] == seen[torchs()] and len(seen[torchs()]) == EPOCHS * 4
 
 
+class Whole(Mine):
+    """Gives an argument itself, and hands on what it does not know."""
+
+    def __init__(self, dataset, **options):
+        super().__init__(dataset, options.pop("batch_size", 4), worker_method="thread", **options)
+
+
+@pytest.mark.parametrize("cls", [millrace.DataLoader, Whole])
+@pytest.mark.parametrize("workers", [0, 2, "auto"])
+def test_our_arguments_are_those_of_the_loader_that_is_made_anew(photos, cls, workers):
+    given = {"on_error": "replace", "native": "require", "history": False, "memory_budget": 0.5}
+    given = given if workers == "auto" else {**given, "memory_budget": None}
+    fabric = lightning.Fabric(accelerator="cpu", devices=1)
+    loader = cls(photos, batch_size=4, num_workers=workers, **given)
+    for _ in range(2):  # what was made anew, too
+        again = fabric_made_anew(loader)
+        assert type(again) is cls and again is not loader and again.num_workers == loader.num_workers
+        assert {name: getattr(again, name) for name in given} == given
+        assert again.worker_method == loader.worker_method
+        loader = again
+    assert len(list(fabric.setup_dataloaders(loader))) == 4
+
+
+def fabric_made_anew(loader):
+    return lightning.fabric.utilities.data._update_dataloader(loader, loader.sampler)
+
+
 @pytest.mark.parametrize("mode, batches", [("min_size", 4), ("max_size_cycle", 7)])
 def test_combined_loaders(photos, mode, batches):
     seen, loaders = {}, {}

@@ -5,16 +5,19 @@ comes out works, at its place.
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 
 import millrace
 import pytest
 import torch
 from millrace import DataLoader, DevicePrefetcher
+from millrace._loader.arguments import OURS
 from millrace._loader.states import before_first_epoch, is_stateful
 from state_mutations import ROWS, kinds, values
 from test_resume import Counting, Squares
 from torch.utils.data import DataLoader as TorchsLoader
+from torch.utils.data import IterableDataset
 
 
 def by_pickle(thing):
@@ -147,3 +150,49 @@ def test_prefetchers():
     for copied in COPIES:
         twin = copied(DevicePrefetcher(DataLoader(ROWS, 4), "cpu", channels_last=True))
         assert len(list(twin)) == 15
+
+
+def torchs_arguments(loader):
+    """As frameworks find them in its attributes."""
+    names = list(inspect.signature(TorchsLoader).parameters)[5:]
+    return {name: getattr(loader, name) for name in names if name != "drop_last"}
+
+
+class Around(IterableDataset):
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __iter__(self):
+        return iter(self.dataset)
+
+
+def test_every_argument_of_ours_has_its_default_where_it_is_not_given():
+    ours = inspect.signature(DataLoader).parameters
+    torchs = inspect.signature(TorchsLoader).parameters
+    defaults = {name: ours[name].default for name in ours if name not in torchs}
+    assert defaults | {"pictures": "lazy"} == OURS  # None: what the environment says
+    loader = DataLoader(range(4))
+    assert type(loader.num_workers) is int and {name: getattr(loader, name) for name in OURS} == OURS
+
+
+@pytest.mark.parametrize("workers", [0, 2, "auto"])
+@pytest.mark.parametrize("around", [lambda data: data, Around], ids=["the dataset", "one around it"])
+def test_a_loader_made_of_torchs_arguments_has_ours_too(around, workers):
+    given = {"worker_method": "thread", "pictures": "pillow", "history": False, "snapshot_every_n_steps": 5}
+    data = Around([1, 2, 3])
+    loader = DataLoader(data, num_workers=workers, tune_file=None, **given)
+    for _ in range(3):
+        made = DataLoader(around(data), **torchs_arguments(loader))
+        assert {name: getattr(made, name) for name in given} == given
+        assert type(made.num_workers) is type(loader.num_workers) and made.num_workers == loader.num_workers
+        loader, data = made, made.dataset
+    kept = DataLoader(data, history=True, **{**torchs_arguments(made), "num_workers": 3})
+    assert kept.history is True and kept.worker_method == "auto"
+    for copied in (by_pickle, copy.deepcopy, copy.copy):
+        twin = copied(made)
+        again = DataLoader(twin.dataset, **torchs_arguments(twin))
+        assert {name: getattr(again, name) for name in given} == given
+    other = DataLoader(Around([1, 2, 3]), **torchs_arguments(loader))
+    assert {name: getattr(other, name) for name in given} == {name: OURS[name] for name in given}
+    with pytest.warns(UserWarning, match="worker_method=, pictures=, snapshot_every_n_steps=, history= have"):
+        TorchsLoader(data, **torchs_arguments(loader))

@@ -160,7 +160,14 @@ def test_collate_functions(dataset):
     assert (word, reason.partition(": ")[0]) == ("python", "native decode, collate_fn in Python")
     assert lines(dataset, collate_fn=list)["dataset"][0] == "native"
     in_memory = torch.utils.data.TensorDataset(torch.arange(3))
-    assert "list is not torch's default_collate" in refusal("collate_fn", in_memory, collate_fn=list)
+    assert "return f(default_collate(samples))" in refusal("collate_fn", in_memory, collate_fn=list)
+    own = types.new_class("Own", (torch.utils.data.Dataset,))()
+    assert (
+        "list is not torch's default_collate; it is called where"
+        in lines(own, collate_fn=list)["collate_fn"][1]
+    )
+    pictures_line = millrace.DataLoader(own).explain().splitlines()[-1]
+    assert all(name in pictures_line for name in ("Pillow", "cv2", "torchvision.io", "torchcodec"))
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,11 @@ def test_stages_behind_a_loader(shards, workers):
     assert (
         loader.num_batches == 5 and loader.loader.num_workers == workers and len(loader.with_length(5)) == 5
     )
+    first, *_, behind = loader.explain().splitlines()
+    assert loader.loader.explain().startswith(first) and "unbatched" in behind and "batched(4" in behind
+    assert loader.stats()["batches"] == loader.loader.stats()["batches"] > 0
+    assert loader.profile(steps=True) == loader.loader.profile(steps=True)
+    assert str(loader.advice()) == str(loader.loader.advice()) and str(loader.report())
     assert len(list(loader.with_epoch(nbatches=8))) == 8 and len(list(loader.repeat(2))) == 2 * 5
 
 

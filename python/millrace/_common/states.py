@@ -28,6 +28,7 @@ import torch
 
 from .._core import plain_state
 from ..errors import StateError
+from .moment import bare
 
 KEY = "checksum"
 _MOST_BYTES = 64 << 10  # a checksum of more would cost more than all else in state_dict()
@@ -105,12 +106,12 @@ def deep_copy(state: Any) -> Any:
     state holds twice becomes two.
     """
     found = plain_state(state, ())
-    return copy.deepcopy(state) if found is None else found[0]
+    return bare(copy.deepcopy, state) if found is None else found[0]
 
 
 def _copied(state: dict[str, Any], names: Sequence[str] | None = None) -> tuple[dict[str, Any], str]:
     """(a deep copy, _sum())."""
-    return plain_state(state, names) or (copy.deepcopy(state), _sum(state, names))
+    return plain_state(state, names) or (bare(copy.deepcopy, state), _sum(state, names))
 
 
 def _sum(state: dict[str, Any], names: Sequence[str] | None = None) -> str:

@@ -54,8 +54,9 @@ NAMES = {
     # elsewhere
     "torch._C._disabled_torch_function_impl": "the stand-in for a batch sees operations once, as dispatched",
     "torch._C._error_if_any_worker_fails": "says which signal a worker died of",
+    "torch._C._is_any_autocast_enabled": "what is made ahead does not belong to the consumer's autocast",
     "torch._C._len_torch_dispatch_stack": "C++: whether a mode wants to see each operation",
-    "torch._C._len_torch_function_stack": "C++: the same, of modes of functions",
+    "torch._C._len_torch_function_stack": "the same, of modes of functions; a default device is one",
     "torch._utils.ExceptionWrapper": "an error of a worker has torch's type and text",
     "torch._utils.ExceptionWrapper.reraise": "the same",
     "torch.autograd._profiler_enabled": "ranges are announced only while torch.profiler records",
@@ -132,6 +133,7 @@ if _absent := list(missing()):
         f" (pip install 'torch=={TESTED}.*'), or a newer millrace"
     )
 
+from torch._C import _is_any_autocast_enabled, _len_torch_function_stack  # noqa: E402
 from torch._utils import ExceptionWrapper  # noqa: E402
 from torch.autograd import _profiler_enabled  # noqa: E402
 from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
@@ -154,6 +156,8 @@ __all__ = [
     "_InfiniteConstantSampler",
     "_MultiProcessingDataLoaderIter",
     "_SingleProcessDataLoaderIter",
+    "_is_any_autocast_enabled",
+    "_len_torch_function_stack",
     "_profiler_enabled",
     "_sharding_worker_init_fn",
     "_utils",

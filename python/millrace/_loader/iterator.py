@@ -14,10 +14,10 @@ consumer (engine.py); `_shutdown` is set before, so the consumer then knows why.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .. import _core
+from .._common.moment import as_taken, bare, in_inference_mode, is_bare, plainly
 from .._common.torch_private import (
     _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter,
@@ -37,7 +37,7 @@ from .engine import (
     closed_error,
     leave_if_ending,
 )
-from .states import IndexCursor, Progress, put_back
+from .states import CursorSampler, Progress, put_back
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
@@ -54,6 +54,8 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._workers: list[Any] = []
         self._spec, self._record, self._progress = spec, record, progress
         self._ended = False
+        self._ahead = record.engine != "inline"  # batches are made, at other moments than they are taken
+        self._call = plainly  # or bare(), at moments that have a context which such batches do not belong to
         if spec.native and not spec.streams:
             progress.is_native()
         progress.is_keyed = spec.keyed
@@ -82,7 +84,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         return Setup(
             loader=loader,
             dataset=self._dataset,
-            threads=self._num_workers,
+            threads=int(self._num_workers),
             on_error=self._on_error,
             base_seed=int(self._base_seed),
             shared_seed=self._shared_seed,
@@ -95,7 +97,10 @@ class LoaderIterator(_BaseDataLoaderIter):
 
     def _open(self, setup: Setup) -> Engine:
         record = self._record
-        engine = self._engine = self._spec.open(setup)
+        # Processes that are forked inherit the consumer's contexts, as torch's; and without workers a dataset
+        # runs in them.
+        apart = self._spec.native or record.engine == "threads"
+        engine = self._engine = bare(self._spec.open, setup) if apart else self._spec.open(setup)
         self._workers, self._shutdown = engine.workers, False
         record.live = engine.stats
         if engine.rows is not None:
@@ -117,7 +122,7 @@ class LoaderIterator(_BaseDataLoaderIter):
                 lists.append(last[: len(last) - rows])
             rows -= len(last)
         for index in lists:
-            engine.submit(index)
+            self._call(engine.submit, index)
         engine.end_epoch()
 
     def _check_owner(self) -> None:
@@ -167,9 +172,10 @@ class LoaderIterator(_BaseDataLoaderIter):
             self._check_owner()
         if self._ended:
             raise StopIteration
+        call = self._call = bare if self._ahead and not is_bare() else plainly
         if (engine := self._with_work()) is None:
             self._end()
-        while isinstance(delivered := engine.next(self._timeout), NeedsIndex):
+        while isinstance(delivered := call(engine.next, self._timeout), NeedsIndex):
             self._put_index()
         if delivered is None:
             if self._shutdown:
@@ -178,11 +184,13 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._progress.deliver(delivered)
         if self._num_workers > 0:
             self._draw_ahead()
-        batch = delivered.value()
-        if not self._pin_memory or self._engine is None or self._engine.pins:
-            return batch
-        with during(COPY):
-            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
+        batch = call(delivered.value)
+        if self._pin_memory and self._engine is not None and not self._engine.pins:
+            with during(COPY):
+                batch = _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
+        if call is bare and in_inference_mode():  # torch pins in a thread, which is not in it
+            return as_taken(batch, not self._pin_memory)
+        return batch
 
     def _with_work(self) -> Engine | None:
         """The engine, with an index list to make a batch of; None: there is none left."""
@@ -198,7 +206,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         except StopIteration:
             return False
         if (engine := self._engine) is not None:  # else another thread has closed it
-            engine.submit(index)
+            self._call(engine.submit, index)
         return engine is not None
 
     def _end(self) -> NoReturn:
@@ -298,24 +306,6 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
         return engine
 
 
-class CursorSampler:
-    """In place of an iterator's index sampler: each iter() is a new epoch's cursor, and iterates over the
-    sampler at that moment.
-    """
-
-    def __init__(self, index_sampler: Any, cursor: Callable[[Any, None], IndexCursor]) -> None:
-        self._index_sampler = index_sampler
-        self._cursor = cursor
-
-    def __len__(self) -> int:
-        return len(self._index_sampler)
-
-    def __iter__(self) -> IndexCursor:
-        cursor = self._cursor(self._index_sampler, None)
-        cursor.open()
-        return cursor
-
-
 class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
     """num_workers > 0: `prefetch_factor * num_workers` lists are drawn at an epoch's start, then one more
     before each batch is returned or each error raised, as torch's loader would have sent them.
@@ -364,7 +354,8 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
                 self._drop_steps()
 
     def _begin_epoch(self, engine: Engine) -> None:
-        engine.start_epoch(int(self._base_seed), self._record.epoch, self._shared_seed)
+        self._call = bare
+        bare(engine.start_epoch, int(self._base_seed), self._record.epoch, self._shared_seed)
         if self._on_error == "skip":
             self._submit_all(engine)
             return

@@ -15,6 +15,7 @@ from ... import _core
 from ..._common.lowering.as_shipped import check_device
 from ..._common.lowering.recognising import NotLowered, holder_name
 from ..._common.lowering.rows import RowSet
+from ..._common.shipped import is_default_collate
 from ..._common.states import is_stateful
 from ..._common.torch_private import _DatasetKind, default_collate
 from ...datasets.batches import BatchDataset
@@ -328,6 +329,12 @@ def _collate(loader: Any, data: Source | RowSet | None, transform: Any) -> tuple
     if isinstance(data, RowSet):
         reason, collate = recognise_batch_function(loader.collate_fn, data.sample_types)
         return (reason or recognise_collate(loader.collate_fn, data.sample_types)), collate
+    if data is None and not is_default_collate(loader.collate_fn) and loader._auto_collation:
+        name = holder_name(loader.collate_fn)
+        raise NotLowered(
+            f"{name} is not torch's default_collate; it is called where samples are made, as by torch's"
+            " loader, and takes no longer than there"
+        )
     if data is None or not loader._auto_collation:
         return recognise_collate(loader.collate_fn), None
     container = tuple if data.form is None else dict

@@ -214,7 +214,9 @@ def recognise_collate(collate_fn: Any, sample_types: Iterable[type] = IMAGE_AND_
     if not is_default_collate(collate_fn):
         name = getattr(collate_fn, "__qualname__", type(collate_fn).__name__)
         raise NotLowered(
-            f"{name} is not torch's default_collate; leave collate_fn out, or apply it to the finished batch"
+            f"{name} is not torch's default_collate, so it gets the samples, in Python; as a function of the"
+            " batch, return f(default_collate(samples)), it would run behind the engine, and millrace.Pad"
+            " fills rows up to one length"
         )
     check_collation()
     # default_collate asks this public table at call time, for the sample itself and for its parts.

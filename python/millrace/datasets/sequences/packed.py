@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ... import _core
+from ..._common.moment import bare
 from ..._common.torch_private import default_collate
 from ...samplers.global_order import checked_number
 from ...samplers.readers import SEED_BITS
@@ -101,9 +102,7 @@ class PackedSequences(BatchDataset):
         self.window = checked_number("window", window, least=1)
         self.seed = None if seed is None else checked_number("seed", seed, least=-(2**63))
         self._arrays = token_arrays(documents)
-        self._epoch = torch.zeros(
-            1, dtype=torch.int64
-        ).share_memory_()  # copies in worker processes see it, too
+        self._epoch = bare(torch.tensor, [0]).share_memory_()  # copies in worker processes see it, too
         self._plan()
 
     def _plan(self) -> None:

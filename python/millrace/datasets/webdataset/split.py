@@ -24,6 +24,7 @@ from typing import Any, Union
 import torch
 from torch.utils.data import get_worker_info
 
+from millrace._common.moment import bare
 from millrace._common.ranks import world
 
 OWN_PLACE = "epochs of its own"  # in a memo of copy.deepcopy(): the copy is no reader of the same run
@@ -37,7 +38,7 @@ class EpochBoard:
     """
 
     def __init__(self) -> None:
-        self._numbers = torch.tensor([0, 0, -1, 0]).share_memory_()
+        self._numbers = bare(torch.tensor, [0, 0, -1, 0]).share_memory_()
 
     def set(self, epoch: int) -> None:
         self._numbers[0] = epoch
