@@ -57,7 +57,7 @@ TEST(Chain, RefusesWrongOrder) {
   expect_refusal({ToTensor{}, RandomErasing{}, HorizontalFlip{}},
                  {"RandomHorizontalFlip (transform 2", "put it before RandomErasing"});
   expect_refusal({RandomErasing{}, ToTensor{}},
-                 {"RandomErasing (transform 0", "no float tensor", "put ToTensor()"});
+                 {"RandomErasing (transform 0", "no float tensor", "put ToTensor of a float type"});
   expect_refusal({ToTensor{OutputType::u8}, RandomErasing{}}, {"no float tensor"});
   EXPECT_EQ(refusal({ToTensor{}, RandomErasing{}, RandomErasing{}}), "accepted");
 }
