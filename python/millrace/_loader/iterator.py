@@ -37,7 +37,7 @@ from .engine import (
     closed_error,
     leave_if_ending,
 )
-from .states import CursorSampler, Progress, put_back
+from .states import CursorSampler, Progress, load_dataset_state
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
@@ -270,7 +270,7 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
 
     def _before_draws(self, loader: Any, saved: Any) -> None:
         if saved is not None and saved.finished and not self._spec.lazy:
-            put_back(loader.dataset, saved.dataset_state)
+            load_dataset_state(loader.dataset, saved.dataset_state, True)
 
     def _check_arguments(self, loader: Any) -> None:
         if self._timeout != 0:

@@ -16,7 +16,7 @@ from ... import _core
 from ..._common.torch_private import ExceptionWrapper, _DatasetKind
 from ..._profiling.stages import collating
 from ...collate import as_shipped, runs_natively
-from ..states import dataset_parts, put_back
+from ..states import begin_epoch, dataset_parts, load_dataset_state, put_back
 from .backfill import Skipped, failure, is_of_sample
 from .channel import samples_again
 
@@ -213,10 +213,11 @@ def begin_at(
     iterator's.
     """
     if state is None:
-        return new_fetcher()
-    put_back(dataset, state["dataset_state"])
-    if between_epochs and (state["fetcher_state"] or {}).get("dataset_iter_state") is None:
-        return new_fetcher()  # whose iter() is the epoch's only one
+        return begin_epoch(dataset, new_fetcher)
+    parts = state["fetcher_state"] or {}
+    load_dataset_state(dataset, state["dataset_state"], between_epochs or bool(parts.get("fetcher_ended")))
+    if between_epochs and parts.get("dataset_iter_state") is None:
+        return begin_epoch(dataset, new_fetcher)  # whose iter() is the epoch's only one
     fetcher = new_fetcher()
     if state["fetcher_state"] is not None:
         put_back(fetcher.dataset_iter, state["fetcher_state"]["dataset_iter_state"])

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
 from ..engine import Counting, Delivered, Setup, add_errors, empty_counters
-from ..states import put_dataset_back, put_fetcher_back
+from ..states import begin_epoch, put_dataset_back, put_fetcher_back
 from .backfill import Backfill, Positions
 from .epoch_keys import Marked, recorded_rows
 from .fetchers import Sink, make_fetcher
@@ -55,13 +56,13 @@ class InlineEngine(Counting):
             dataset = setup.prefix.standing(setup).in_place_of(dataset)
             self._stand_in = dataset if isinstance(dataset, StandIn) else None
         arguments = self._kind, dataset, self._batched
-        if self._sink is None:
-            collate = collating(loader.collate_fn)
-            self.fetcher = _DatasetKind.create_fetcher(*arguments, collate, loader.drop_last)
-        else:
-            self.fetcher = make_fetcher(
-                *arguments, loader.collate_fn, loader.drop_last, self._sink, setup.on_error
-            )
+        how = loader.drop_last, *(() if self._sink is None else (self._sink, setup.on_error))
+        collate = collating(loader.collate_fn) if self._sink is None else loader.collate_fn
+        make = partial(
+            _DatasetKind.create_fetcher if self._sink is None else make_fetcher, *arguments, collate, *how
+        )
+        goes_on = saved is not None and not saved.finished
+        self.fetcher = make() if goes_on else begin_epoch(setup.dataset, make)
         self._pictures = PictureCounts() if loader.pictures == "lazy" else None
         # of the thread that calls next(): which one it is, and what looks at its stack
         self._asker: Asker | None = None

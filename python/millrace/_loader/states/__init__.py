@@ -2,13 +2,15 @@
 
 progress.py is what an iterator reports to; epochs.py has what is known of an epoch, and the state written of
 it, saved.py one that was loaded. index_cursor.py draws index lists and knows the position after each;
-users_objects.py has what is needed of samplers and datasets of the user's making.
+users_objects.py has what is needed of samplers and datasets of the user's making, kept_states.py what becomes
+of a state that a dataset keeps.
 """
 
 from ..._common.states import is_stateful, put_back, state_of
 from .before_first import before_first_epoch
 from .cursor_sampler import CursorSampler
 from .index_cursor import IndexCursor
+from .kept_states import begin_epoch, load_dataset_state
 from .progress import Progress
 from .saved import SavedState, fingerprint, gather_state, merge_states
 from .users_objects import dataset_parts, put_dataset_back, put_fetcher_back
@@ -19,10 +21,12 @@ __all__ = [
     "Progress",
     "SavedState",
     "before_first_epoch",
+    "begin_epoch",
     "dataset_parts",
     "fingerprint",
     "gather_state",
     "is_stateful",
+    "load_dataset_state",
     "merge_states",
     "put_back",
     "put_dataset_back",

@@ -34,6 +34,7 @@ from ..._common.states import (
 )
 from ..._common.torch_private import _InfiniteConstantSampler
 from ...errors import StateError
+from .kept_states import load_dataset_state
 from .saved import CursorStart
 
 DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
@@ -169,7 +170,8 @@ def put_dataset_back(dataset: Any, saved: Any) -> None:
     dataset may hold the state of torch's generator.
     """
     if saved is not None and not saved.finished:
-        put_back(dataset, saved.dataset_state)
+        parts = saved.fetcher_state or {}
+        load_dataset_state(dataset, saved.dataset_state, bool(parts.get("fetcher_ended")))
 
 
 def put_fetcher_back(fetcher: Any, saved: Any, streams: bool) -> None:
