@@ -238,8 +238,9 @@ def runs_natively(collate_fn: Any) -> bool:
     """Whether it is torch's default_collate, and no function that this calls was replaced; asked once for
     each epoch or worker.
     """
-    changed = replaced(collate.__name__) or replaced_builtin("torch")
-    return changed is None and is_default_collate(collate_fn)
+    if not is_default_collate(collate_fn):
+        return False
+    return (replaced(collate.__name__) or replaced_builtin("torch")) is None
 
 
 def _collate(samples: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from loader_data import make_folder, torchvision_or_skip
 from millrace import DataLoader
-from millrace._common.shipped import replaced, replaced_in
+from millrace._common.shipped import replaced, replaced_builtin, replaced_in
 from millrace.collate import Pad, native_collate, runs_natively
 from millrace.datasets import ImageFolder
 from PIL import Image
@@ -224,3 +224,19 @@ def test_only_default_collate_itself_is_default_collate():
     ):
         assert not runs_natively(other)
         assert native_collate(other) is other or other is data.default_convert
+
+
+def test_what_is_replaced_after_it_was_found_as_shipped(monkeypatch):
+    def other(self, *arguments):
+        return iter(())
+
+    cls = data.BatchSampler
+    places = [(cls, "__iter__", other), (cls, "drop_last", property(other)), (data.Sampler, "seen", other)]
+    places += [(cls.__iter__, "__code__", other.__code__), (torch, "stack", other)]
+    for place, name, value in places:
+        for _ in range(2):  # looked at, and found as it was
+            assert replaced_in(cls) is None and replaced_builtin("torch") is None
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, value, raising=False)
+            found = replaced_builtin("torch") if place is torch else replaced_in(cls)
+            assert found is not None, name

@@ -61,13 +61,47 @@ def replaced_in(cls: type, *names: str) -> str | None:
     """The dotted name of a method of `cls`, or of its bases of these packages, that somebody replaced: of
     `names`, or of any name.
     """
+    if (seen := _shipped.get((cls, names))) is not None and seen.is_as_it_was():
+        return None
+    seen = _Seen(cls)
     for base in cls.__mro__:
         module = sys.modules.get(base.__module__)
         if type(module) is not ModuleType or base.__module__.partition(".")[0] not in _LIBRARIES:
             continue
         if (method := _replaced_method(base, _codes(module), names)) is not None:
             return f"{base.__module__}.{method}"
+    if cls.__module__.partition(".")[0] in _LIBRARIES:  # of those that scripts make there may be any number
+        _shipped[cls, names] = seen
     return None
+
+
+class _Seen:
+    """What a class and its bases of these packages had when all was as shipped."""
+
+    def __init__(self, cls: type) -> None:
+        bases = [base for base in cls.__mro__ if base.__module__.partition(".")[0] in _LIBRARIES]
+        self._modules = {base.__module__: sys.modules.get(base.__module__) for base in bases}
+        self._dicts = [vars(base) for base in bases]
+        self._values = [value for found in self._dicts for value in found.values()]  # so that ids stay theirs
+        self._ids = list(map(id, self._values))
+        self._functions = []
+        for value in self._values:
+            while value is not None:
+                inner = _inside(value)
+                if isinstance(value, FunctionType):
+                    self._functions.append((value, value.__code__, inner))
+                value = inner
+
+    def is_as_it_was(self) -> bool:
+        if [id(value) for found in self._dicts for value in found.values()] != self._ids:
+            return False
+        for function, code, inner in self._functions:
+            if function.__code__ is not code or function.__dict__.get("__wrapped__") is not inner:
+                return False
+        return all(sys.modules.get(name) is module for name, module in self._modules.items())
+
+
+_shipped: dict[tuple[type, tuple[str, ...]], _Seen] = {}
 
 
 def _replaced_method(cls: type, codes: dict[str, list[CodeType]], names: tuple[str, ...] = ()) -> str | None:
@@ -97,11 +131,18 @@ def is_default_collate(function: Any) -> bool:
 
 def replaced_builtin(*modules: str) -> str | None:
     for module in modules:
-        for name in _BUILTINS[module]:
-            value = getattr(sys.modules.get(module), name, None)
+        there = getattr(sys.modules.get(module), "__dict__", {})
+        found = list(map(there.get, _BUILTINS[module]))
+        if found == _builtins.get(module):
+            continue
+        for name, value in zip(_BUILTINS[module], found):
             if value is not None and not isinstance(value, BuiltinFunctionType):
                 return f"{module}.{name}"
+        _builtins[module] = found
     return None
+
+
+_builtins: dict[str, list[Any]] = {}  # as they were when all was as shipped
 
 
 def _is_one_of(value: Any, known: list[CodeType]) -> bool:

@@ -14,6 +14,7 @@ import weakref
 from array import array
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -215,9 +216,9 @@ class BatchHistory:
         log = EpochLog(self, number, progress, iterator_seed, first, dataset)
         self.epochs.pop(number, None)
         self.epochs[number] = log
-        for old in list(self.epochs)[: max(0, len(self.epochs) - _MOST_EPOCHS)]:
-            del self.epochs[old]
-        for old in list(self.epochs)[:-2]:
+        if len(self.epochs) > _MOST_EPOCHS:
+            del self.epochs[next(iter(self.epochs))]
+        for old in islice(reversed(self.epochs), 2, 3):  # those before it have none any more
             self.epochs[old].states.clear()
         return log
 

@@ -25,7 +25,6 @@ The main thread may still make iterators then, in atexit handlers that run later
 from __future__ import annotations
 
 import atexit
-import copy
 import os
 import sys
 import threading
@@ -39,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from .._common.devices import locks_for, numa_node
+from .._common.states import deep_copy
 from .._pictures.counts import NONE as NO_PICTURES
 from .._profiling import Profiler, snapshot
 from ..errors import UnavailableError
@@ -82,7 +82,7 @@ class Counting:
         self.counters |= {"samples": 0, "batches": 0}
 
     def stats(self) -> dict[str, Any]:
-        return copy.deepcopy(self.counters)
+        return deep_copy(self.counters)
 
 
 class RunRecord:
@@ -103,7 +103,7 @@ class RunRecord:
         self.frozen_profile: dict[str, Any] | None = None  # of a copy
 
     def stats(self) -> dict[str, Any]:
-        counters = self.live() if self.live is not None else copy.deepcopy(self.counters)
+        counters = self.live() if self.live is not None else deep_copy(self.counters)
         return {"engine": self.engine, **counters}
 
     def left_out(self) -> int:

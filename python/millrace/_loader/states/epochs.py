@@ -18,7 +18,7 @@ from torch.utils.data import DistributedSampler
 
 from ..._common.callers import level_of_the_loop
 from ..._common.data_parallel import part_of
-from ..._common.states import deep_copy, is_stateful, signed
+from ..._common.states import deep_copy, is_stateful, packed, signed
 from ..._common.torch_private import ExceptionWrapper, _DatasetKind
 from ..._history.recorder import EpochLog, recorder_of
 from ...samplers.resumable import ResumableEpochs, inner_sampler
@@ -330,7 +330,7 @@ class Written:
         }
 
     def _inline_state(self) -> dict[str, Any]:
-        cursor = self._behind or self._cursor.state()
+        cursor = self._place()
         live = self._inline() is not None and self._held is None
         dataset_state, fetcher_state = (
             dataset_parts(self._inline().fetcher, self.streams) if live else self._parts
@@ -346,9 +346,14 @@ class Written:
             "millrace": self._own(cursor),
         }
 
+    def _place(self) -> dict[str, Any]:
+        place = self._behind or self._cursor.state()
+        place["generators"] = {name: packed(rng) for name, rng in place["generators"].items()}
+        return place
+
     def _now(self) -> dict[str, Any]:
         """A snapshot of the step that the consumer is at."""
-        cursor = self._behind or self._cursor.state()
+        cursor = self._place()
         return {
             "_snapshot_step": self.yielded,
             "_last_yielded_worker_id": self.positions.last,

@@ -79,6 +79,7 @@ class IndexCursor:
         self._start = start or CursorStart()
         self._keep_items = keep_items
         self._known = known_sampler(index_sampler)
+        self._draws_unknown = draws_unknown(index_sampler)
         self._lists: Any = None  # an iterator, once it is open
         self._note: Callable[[], Any] | None = None  # of Lists, as is what follows
         self._states_of: Any = None
@@ -176,7 +177,7 @@ class IndexCursor:
 
     # ---------------------------------------------------------------- state
 
-    def state(self) -> dict[str, Any]:
+    def state(self, generators: dict[str, Any] | None = None) -> dict[str, Any]:
         """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
         lists, samples, note = self._at
         sampler, iterator = self._unmoved() if note is None else self._states_of(note, samples)
@@ -185,7 +186,7 @@ class IndexCursor:
             "_sampler_iter_state": iterator,
             "_sampler_iter_yielded": lists,
             "samples": samples,
-            "generators": self._generators_to_save(),
+            "generators": self._generators_to_save() if generators is None else generators,
             "ranks": getattr(inner_sampler(self._known), "num_replicas", 1),
         }
         if self._before_made is not None or (self._lists is None and self._start.drew_when_made):
@@ -211,17 +212,16 @@ class IndexCursor:
         return self._again[:lists]
 
     def state_at_end(self) -> dict[str, Any]:
-        """What the next epoch begins with."""
+        """What the next epoch begins with. Generators' states are no text yet, which takes a while."""
         sampler = self._index_sampler
         inner = sampler.sampler if type(sampler) is BatchSampler else sampler
-        state = self.state()
+        state = self.state(self.generators_now())
         state["_index_sampler_state"] = state["_sampler_iter_state"] = None
         if self._known is None:
             state["_index_sampler_state"] = state_of(sampler)
             if inner is not sampler and is_stateful(inner):
                 of_inner = {"samples_yielded": self._at[1], "sampler_state": state_of(inner)}
                 state["_sampler_iter_state"] = of_inner
-        state["generators"] = {name: packed(rng) for name, rng in self.generators_now().items()}
         for key in ("pending", "again", "iterated_anew"):
             state.pop(key, None)
         return state
@@ -246,7 +246,7 @@ class IndexCursor:
 
     def generators_now(self) -> dict[str, torch.Tensor]:
         """The states of all generators that the sampler may draw from, by name."""
-        return generator_states(self._generators, pythons=draws_unknown(self._index_sampler))
+        return generator_states(self._generators, pythons=self._draws_unknown)
 
     def _generators_to_save(self) -> dict[str, str | None]:
         """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
@@ -266,7 +266,7 @@ class IndexCursor:
 
     def _draws_globally(self) -> bool:
         if self._known is None:
-            return draws_unknown(self._index_sampler)
+            return self._draws_unknown
         sampler = drawing_sampler(self._index_sampler)
         return type(sampler) not in DRAWS_NOTHING and getattr(sampler, "generator", None) is None
 
