@@ -60,7 +60,7 @@ class ProcessEngine(WorkerEngine):
         super().__init__(setup)
         workers = setup.threads
         self._seat, self._closing, self._wake = threading.RLock(), False, Wake()
-        self._owner, self._closed = os.getpid(), False
+        self._owner, self._closed, self._resuming = os.getpid(), False, False
         self.ends: list[WorkerEnd] = []
         self._working_set = self._depth + 2
         self.ring = _core.SharedRing(
@@ -211,11 +211,15 @@ class ProcessEngine(WorkerEngine):
             self.ends[worker].put(channel.TASK, task, (index, place), wants_state, turn)
 
     def _resume(self, shared_seed: int | None) -> None:
-        for end in self.ends:
-            end.put(channel.RESUME, 0, shared_seed)
-        self._resumed = 0
-        while self._resumed < len(self.ends):
-            self._receive(None, 0.0)
+        self._resumed, self._resuming = 0, True
+        try:
+            self._raise_if_workers_died(self._ended_workers(), None)
+            for end in self.ends:
+                end.put(channel.RESUME, 0, shared_seed)
+            while self._resumed < len(self.ends):
+                self._receive(None, 0.0)
+        finally:
+            self._resuming = False
 
     def _dismiss(self, worker: int) -> None:
         self.ends[worker].stop()
@@ -236,7 +240,7 @@ class ProcessEngine(WorkerEngine):
         try:
             self._wait(deadline, timeout)
         except Exception as error:  # torch's SIGCHLD handler raises here
-            self._raise_if_workers_died(error)
+            self._raise_if_workers_died(self._ended_workers(), error)
             raise
 
     def _wait(self, deadline: float | None, timeout: float) -> None:
@@ -266,23 +270,24 @@ class ProcessEngine(WorkerEngine):
         if heard:
             return
         if dead or not ready:
+            ended = self._ended_workers()
             heard = sum(self._read(end) for end in self.ends)  # what a worker said before it died counts
             if not heard:
-                self._raise_if_workers_died(None)
-                self._forget_ended_workers()
+                self._raise_if_workers_died(ended, None)
         if deadline is not None and not heard and time.monotonic() >= deadline:
             raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
 
-    def _forget_ended_workers(self) -> None:
-        """A worker that has ended as it should makes no more noise."""
-        for end in self.ends:
-            if end.pidfd >= 0 and not end.process.is_alive():
-                with contextlib.suppress(KeyError):
-                    self._poll.unregister(end.pidfd)
+    def _ended_workers(self) -> list[WorkerEnd]:
+        return [end for end in self.ends if end.has_ended()]
 
-    def _raise_if_workers_died(self, cause: Exception | None) -> None:
-        active = self._schedule.active
-        failed = [i for i, worker in enumerate(self.workers) if active[i] and not worker.is_alive()]
+    def _raise_if_workers_died(self, ended: list[WorkerEnd], cause: Exception | None) -> None:
+        """`ended`: workers that have ended, and what they said has been read. They may, if their part of a
+        stream is over and no epoch is about to begin.
+        """
+        for end in (end for end in ended if end.pidfd >= 0):
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(end.pidfd)  # else poll() would return at once from now on
+        failed = [end.number for end in ended if self._resuming or self._schedule.active[end.number]]
         if not failed:
             return
         pids = ", ".join(str(self.workers[i].pid) for i in failed)

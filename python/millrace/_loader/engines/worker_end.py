@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import select
 import signal
 import threading
 import time
@@ -69,6 +70,15 @@ class WorkerEnd:
         # an old kernel, or a sandbox: then the engine ticks
         with contextlib.suppress(AttributeError, OSError):
             self.pidfd = os.pidfd_open(process.pid)
+        self._ended = False
+
+    def has_ended(self) -> bool:
+        """Once True, always True. The pidfd tells if there is one: is_alive() learns later of a process that
+        multiprocessing's server forked, and never of one that another thread has waited for.
+        """
+        if not self._ended:
+            self._ended = is_readable(self.pidfd) if self.pidfd >= 0 else not self.process.is_alive()
+        return self._ended
 
     def stop(self) -> None:
         """Tells it to end."""
@@ -165,7 +175,11 @@ def want_of_memory(kills_before: int, dead: list[Any]) -> str:
     than before they began; empty when it was something else.
     """
     count, limit = _core.memory_kills()
-    if count <= kills_before or all(process.exitcode != -signal.SIGKILL for process in dead):
+    if count <= kills_before:
+        return ""
+    for process in dead:
+        process.join(_PATIENCE_S)  # until multiprocessing's server has told how it ended
+    if all(process.exitcode != -signal.SIGKILL for process in dead):
         return ""
     return (
         f". The system killed it for want of memory: {limit}. Use fewer workers, a smaller batch_size or"
@@ -203,6 +217,12 @@ def end_workers(key: int, processes: list[Any]) -> None:
         # Not join(): that also waits for what the worker has forked.
         while any(process.is_alive() for process in left) and time.monotonic() < deadline:
             time.sleep(_TICK_S)
+
+
+def is_readable(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def is_stopped(process: Any) -> bool:
