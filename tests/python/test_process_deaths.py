@@ -1,4 +1,4 @@
-"""Workers that die at any moment, under each start method: next() and iter() raise, and never wait for ever."""
+"""Workers that die at any moment, under each start method: next() and iter() raise, and never wait."""
 
 import itertools
 import os
