@@ -53,7 +53,7 @@ struct StreamOptions : ShardOptions {
 // The thread that calls next() reads headers and labels, and all of packed shards; pictures of plain ones are
 // read and decoded by the loader's threads. What is wrong with a shard, or a sample that lacks a file, is the
 // error of a batch, and the epoch ends there. A picture that cannot be decoded is left out under
-// OnError::skip, and its batch is shorter; for that, and only then, the transforms give one shape, or `ragged`.
+// OnError::skip, and its batch is shorter; for that, the transforms give one shape, or `ragged` is set.
 // OnError::replace is Error(invalid_argument).
 //
 // A state says which shard and sample the stream stands before, and how many samples the buffer gave:
