@@ -7,9 +7,8 @@ users_objects.py has what is needed of samplers and datasets of the user's makin
 
 from ..._common.states import is_stateful, put_back, state_of
 from .before_first import before_first_epoch
-from .cursor_sampler import CursorSampler
 from .index_cursor import IndexCursor
-from .progress import Progress
+from .progress import CursorSampler, Progress
 from .saved import SavedState, fingerprint, gather_state, merge_states
 from .users_objects import dataset_parts, put_dataset_back, put_fetcher_back
 
