@@ -8,10 +8,9 @@ of a state that a dataset keeps.
 
 from ..._common.states import is_stateful, put_back, state_of
 from .before_first import before_first_epoch
-from .cursor_sampler import CursorSampler
 from .index_cursor import IndexCursor
 from .kept_states import begin_epoch, load_dataset_state
-from .progress import Progress
+from .progress import CursorSampler, Progress
 from .saved import SavedState, fingerprint, gather_state, merge_states
 from .users_objects import dataset_parts, put_dataset_back, put_fetcher_back
 

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -356,3 +357,21 @@ class Progress(Written):
         else None.
         """
         return self._cursor.indices_before() if self._resumed_at else None
+
+
+class CursorSampler:
+    """In place of an iterator's index sampler: each iter() is a new epoch's cursor, and iterates over the
+    sampler at that moment.
+    """
+
+    def __init__(self, index_sampler: Any, cursor: Callable[[Any, None], IndexCursor]) -> None:
+        self._index_sampler = index_sampler
+        self._cursor = cursor
+
+    def __len__(self) -> int:
+        return len(self._index_sampler)
+
+    def __iter__(self) -> IndexCursor:
+        cursor = self._cursor(self._index_sampler, None)
+        cursor.open()
+        return cursor
