@@ -95,8 +95,7 @@ CONTEXTS = {
 MOMENTS = [(context, False) for context in CONTEXTS] + [("inference", True), ("autocast", True)]
 
 
-def differs(pair):
-    kind, workers = pair
+def differs(kind, workers):
     return workers != "threads" or kind in PYTHON
 
 

@@ -21,19 +21,8 @@ from .torch_private import _is_any_autocast_enabled, _len_torch_function_stack
 in_inference_mode = torch.is_inference_mode_enabled
 
 
-def is_bare() -> bool:
-    """Whether there is none of these contexts. Gradients that are off are no matter: batches have none."""
-    return not (in_inference_mode() or _len_torch_function_stack() or _is_any_autocast_enabled())
-
-
-def plainly(call: Callable[..., Any], *arguments: Any) -> Any:
-    return call(*arguments)
-
-
 def bare(call: Callable[..., Any], *arguments: Any) -> Any:
-    """`call(*arguments)` in none of these contexts, as in a new thread."""
-    if is_bare():
-        return call(*arguments)
+    """`call(*arguments)` in none of these contexts, as in a new thread.."""
     with contextlib.ExitStack() as contexts:
         contexts.enter_context(torch.inference_mode(False))
         if _len_torch_function_stack():

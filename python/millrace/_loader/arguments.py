@@ -162,7 +162,9 @@ def _handed_on(num_workers: Any, dataset: Any) -> dict[str, Any]:
     """The arguments of the loader that a framework builds another one from, if it does: that one has its
     num_workers, and its dataset, or one of the framework's around that.
     """
-    whole, given = num_workers.origin if isinstance(num_workers, Workers) else (None, {})
+    if not isinstance(num_workers, Workers):
+        return {}
+    whole, given = num_workers.origin
     return given if whole is dataset or whole is getattr(dataset, "dataset", dataset) else {}
 
 

@@ -16,10 +16,14 @@ from __future__ import annotations
 import os
 from typing import Any, NoReturn
 
+from torch import is_inference_mode_enabled
+
 from .. import _core
-from .._common.moment import as_taken, bare, in_inference_mode, is_bare, plainly
+from .._common.moment import as_taken, bare
 from .._common.torch_private import (
     _BaseDataLoaderIter,
+    _is_any_autocast_enabled,
+    _len_torch_function_stack,
     _MultiProcessingDataLoaderIter,
     _SingleProcessDataLoaderIter,
     _utils,
@@ -42,6 +46,15 @@ from .states import CursorSampler, Progress, load_dataset_state
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
 
+def _plainly(call: Any, *arguments: Any) -> Any:
+    return call(*arguments)
+
+
+def _has_contexts() -> bool:
+    """Whether this moment has one of those that moment.py is about."""
+    return is_inference_mode_enabled() or _len_torch_function_stack() > 0 or _is_any_autocast_enabled()
+
+
 class LoaderIterator(_BaseDataLoaderIter):
     """The body. Order at the start: the sampler's iter(), the base seed's draw, the engine."""
 
@@ -55,7 +68,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._spec, self._record, self._progress = spec, record, progress
         self._ended = False
         self._ahead = record.engine != "inline"  # batches are made, at other moments than they are taken
-        self._call = plainly  # or bare(), at moments that have a context which such batches do not belong to
+        self._call = _plainly  # or bare(), at moments that have a context which such batches do not belong to
         if spec.native and not spec.streams:
             progress.is_native()
         progress.is_keyed = spec.keyed
@@ -100,7 +113,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         # Processes that are forked inherit the consumer's contexts, as torch's; and without workers a dataset
         # runs in them.
         apart = self._spec.native or record.engine == "threads"
-        engine = self._engine = bare(self._spec.open, setup) if apart else self._spec.open(setup)
+        engine = self._engine = (bare if apart and _has_contexts() else _plainly)(self._spec.open, setup)
         self._workers, self._shutdown = engine.workers, False
         record.live = engine.stats
         if engine.rows is not None:
@@ -172,7 +185,7 @@ class LoaderIterator(_BaseDataLoaderIter):
             self._check_owner()
         if self._ended:
             raise StopIteration
-        call = self._call = bare if self._ahead and not is_bare() else plainly
+        call = self._call = bare if self._ahead and _has_contexts() else _plainly
         if (engine := self._with_work()) is None:
             self._end()
         while isinstance(delivered := call(engine.next, self._timeout), NeedsIndex):
@@ -188,7 +201,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         if self._pin_memory and self._engine is not None and not self._engine.pins:
             with during(COPY):
                 batch = _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
-        if call is bare and in_inference_mode():  # torch pins in a thread, which is not in it
+        if call is bare and is_inference_mode_enabled():  # torch pins in a thread, which is not in it
             return as_taken(batch, not self._pin_memory)
         return batch
 
@@ -354,8 +367,8 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
                 self._drop_steps()
 
     def _begin_epoch(self, engine: Engine) -> None:
-        self._call = bare
-        bare(engine.start_epoch, int(self._base_seed), self._record.epoch, self._shared_seed)
+        self._call = bare if _has_contexts() else _plainly
+        self._call(engine.start_epoch, int(self._base_seed), self._record.epoch, self._shared_seed)
         if self._on_error == "skip":
             self._submit_all(engine)
             return
