@@ -8,7 +8,7 @@ import pytest
 import torch
 from loader_data import make_folder, pictures, torchvision_or_skip
 from millrace import transforms
-from millrace._loader.engines.pictures import ImageSpec
+from millrace._loader.engines.native import ImageSpec
 from shard_data import same
 from torch.utils.data import default_collate
 

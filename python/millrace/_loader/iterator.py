@@ -41,7 +41,7 @@ from .engine import (
     closed_error,
     leave_if_ending,
 )
-from .states import CursorSampler, Progress, load_dataset_state
+from .states import CursorSampler, Progress, put_ended_back
 
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
@@ -282,8 +282,8 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
             self._drop_steps()
 
     def _before_draws(self, loader: Any, saved: Any) -> None:
-        if saved is not None and saved.finished and not self._spec.lazy:
-            load_dataset_state(loader.dataset, saved.dataset_state, True)
+        if not self._spec.lazy:
+            put_ended_back(loader.dataset, saved)
 
     def _check_arguments(self, loader: Any) -> None:
         if self._timeout != 0:

@@ -16,7 +16,8 @@ from ... import _core
 from ..._common.torch_private import ExceptionWrapper, _DatasetKind
 from ..._profiling.stages import collating
 from ...collate import as_shipped, runs_natively
-from ..states import begin_epoch, dataset_parts, load_dataset_state, put_back
+from ..states import dataset_parts, put_back
+from ..states.kept_states import begin_epoch, load_dataset_state
 from .backfill import Skipped, failure, is_of_sample
 from .channel import samples_again
 

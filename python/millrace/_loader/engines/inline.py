@@ -22,7 +22,8 @@ from ..._pictures.counts import PictureCounts
 from ..._profiling.stacks import StackSampler
 from ..._profiling.stages import SAMPLE, collating, enter, recorded, recording
 from ..engine import Counting, Delivered, Setup, add_errors, empty_counters
-from ..states import begin_epoch, put_dataset_back, put_fetcher_back
+from ..states import put_dataset_back, put_fetcher_back
+from ..states.kept_states import begin_epoch
 from .backfill import Backfill, Positions
 from .epoch_keys import Marked, recorded_rows
 from .fetchers import Sink, make_fetcher

@@ -25,7 +25,7 @@ from ..._pictures.info import LazyInfo
 from ...datasets.pillow_decode import PillowDecoder
 from ..engine import Engine, PythonSpec, Setup
 from .epoch_keys import Repeats
-from .pictures import Files
+from .native import Files
 from .seeding import generators_seeded, seed_all
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from ..._common.lowering.recognising import loaded
 from ..._common.torch_private import default_collate
 from ..._profiling.stages import COLLATE, during
 from .mixing import Mixed, traced
-from .pictures import LooksUp
 from .seeding import generators_seeded
+from .targets import LooksUp
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views

@@ -24,7 +24,7 @@ from ..._common.lowering.read_batches import read_batches
 from ..._common.lowering.read_values import Column, Op, Pictures, Steps
 from ..._common.lowering.recognising import NotLowered, holder_name, loaded
 from ..engines.arrow_rows import ArrowRows, ByName
-from ..engines.pictures import Files
+from ..engines.native import Files
 from .arrow import METHODS, check_formatter, index_map
 from .source import Source
 

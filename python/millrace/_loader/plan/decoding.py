@@ -15,7 +15,7 @@ import torch
 from ... import _core
 from ...errors import UnavailableError
 from ..engine import EngineSpec
-from ..engines.pictures import DeviceImageSpec, ImageSpec
+from ..engines.native import DeviceImageSpec, ImageSpec
 
 
 @cache

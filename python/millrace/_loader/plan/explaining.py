@@ -15,7 +15,7 @@ from ..._pictures.asking import asks, stops_asking
 from ..._pictures.counts import PictureCounts
 from ..._profiling.stages import FETCH, NAMES, TRANSFORM
 from ..arguments import PICTURES
-from ..engines.pictures import ImageSpec
+from ..engines.native import ImageSpec
 from ..heavy_lists import memory_advice
 from .plan import Plan, order_advice
 

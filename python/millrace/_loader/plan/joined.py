@@ -15,7 +15,8 @@ from ... import _core
 from ..._common.lowering.as_shipped import check_class
 from ..._common.lowering.recognising import NotLowered
 from ...datasets.lazy_list import Targets as Labels
-from ..engines.pictures import Files, Targets
+from ..engines.native import Files
+from ..engines.targets import Targets
 from .source import Source
 
 

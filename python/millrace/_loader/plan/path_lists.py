@@ -28,7 +28,7 @@ from ... import _core
 from ..._common.lowering.as_shipped import check_class, check_functions
 from ..._common.lowering.recognising import NotLowered, loaded
 from ...frozen_list import FrozenList
-from ..engines.pictures import Files
+from ..engines.native import Files
 from .source import Source, as_numbers, labelled
 
 _DATASETS = "torchvision.datasets"

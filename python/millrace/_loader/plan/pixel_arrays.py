@@ -17,7 +17,7 @@ import torch
 
 from ... import _core
 from ..._common.lowering.recognising import NotLowered, loaded
-from ..engines.pictures import Files
+from ..engines.native import Files
 from .path_lists import check_overrides, library_code
 from .source import Source, as_numbers, labelled
 

@@ -24,7 +24,7 @@ from ...samplers.global_order import GlobalOrderSampler
 from ...samplers.resumable import inner_sampler
 from ..arguments import recognise_worker_init
 from ..engine import EngineSpec, PythonSpec
-from ..engines.pictures import Files, ImageSpec
+from ..engines.native import Files, ImageSpec
 from ..engines.python import PYTHON
 from ..engines.python_collate import PythonCollate, with_targets
 from ..engines.rows import RowsSpec

@@ -11,7 +11,7 @@ from ... import _core
 from ..._common.lowering.prefix import Prefix, prefix_of
 from ..._common.lowering.recognising import NotLowered
 from ...datasets import pillow_decode
-from ..engines.pictures import Files
+from ..engines.native import Files
 from ..engines.prefix import KnownSteps, Prefixed, PrefixSpec
 from .recognisers import chains_of, counted, recognise_source
 from .source import Source

@@ -26,7 +26,7 @@ from ..._common.lowering.same_code import called
 from ..._common.shipped import is_default_collate
 from ..._common.torch_private import collate
 from ...datasets import ImageFolder
-from ..engines.pictures import Files
+from ..engines.native import Files
 from ..engines.python_collate import PythonCollate
 from .arrow import has_transform
 from .joined import recognise_joined

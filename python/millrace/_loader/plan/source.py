@@ -13,7 +13,8 @@ from ... import _core
 from ..._common.lowering.grey import check_grey
 from ..._common.lowering.recognising import NotLowered
 from ...datasets.lazy_list import Targets as Labels
-from ..engines.pictures import Files, Targets
+from ..engines.native import Files
+from ..engines.targets import Targets
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered

@@ -20,7 +20,7 @@ from ... import _core
 from ...datasets.batches import MakerOptions
 from ..engine import EngineSpec, empty_counters
 from ..engines.batches import BatchSpec
-from ..engines.pictures import ImageSpec
+from ..engines.native import ImageSpec
 
 
 class Work(NamedTuple):

@@ -10,8 +10,7 @@ from ..._common.torch_private import _DatasetKind
 from ..engine import EngineSpec
 from ..engines.batches import BatchSpec
 from ..engines.epoch_keys import EpochKeys
-from ..engines.native import NativeSpec
-from ..engines.pictures import ImageSpec
+from ..engines.native import ImageSpec, NativeSpec
 from ..engines.rows import RowsSpec
 from ..states import is_stateful
 from .core import RemoteCore

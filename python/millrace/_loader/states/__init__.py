@@ -9,10 +9,9 @@ of a state that a dataset keeps.
 from ..._common.states import is_stateful, put_back, state_of
 from .before_first import before_first_epoch
 from .index_cursor import IndexCursor
-from .kept_states import begin_epoch, load_dataset_state
 from .progress import CursorSampler, Progress
 from .saved import SavedState, fingerprint, gather_state, merge_states
-from .users_objects import dataset_parts, put_dataset_back, put_fetcher_back
+from .users_objects import dataset_parts, put_dataset_back, put_ended_back, put_fetcher_back
 
 __all__ = [
     "CursorSampler",
@@ -20,15 +19,14 @@ __all__ = [
     "Progress",
     "SavedState",
     "before_first_epoch",
-    "begin_epoch",
     "dataset_parts",
     "fingerprint",
     "gather_state",
     "is_stateful",
-    "load_dataset_state",
     "merge_states",
     "put_back",
     "put_dataset_back",
+    "put_ended_back",
     "put_fetcher_back",
     "state_of",
 ]

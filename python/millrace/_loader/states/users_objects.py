@@ -34,7 +34,6 @@ from ..._common.states import (
 )
 from ..._common.torch_private import _InfiniteConstantSampler
 from ...errors import StateError
-from .kept_states import load_dataset_state
 from .saved import CursorStart
 
 DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
@@ -170,8 +169,18 @@ def put_dataset_back(dataset: Any, saved: Any) -> None:
     dataset may hold the state of torch's generator.
     """
     if saved is not None and not saved.finished:
+        from .kept_states import load_dataset_state  # few runs have a use for it
+
         parts = saved.fetcher_state or {}
         load_dataset_state(dataset, saved.dataset_state, bool(parts.get("fetcher_ended")))
+
+
+def put_ended_back(dataset: Any, saved: Any) -> None:
+    """The same, at an epoch's end, before torch's draws."""
+    if saved is not None and saved.finished:
+        from .kept_states import load_dataset_state
+
+        load_dataset_state(dataset, saved.dataset_state, True)
 
 
 def put_fetcher_back(fetcher: Any, saved: Any, streams: bool) -> None:
