@@ -15,6 +15,7 @@ import remote_help
 import torch
 from loader_data import make_folder, pictures
 from remote_help import PATIENCE_S
+from shard_data import same
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
@@ -45,17 +46,21 @@ def cluster():
     made.shutdown()
 
 
-def loader_of(folder, **options):
-    """Random pictures, some of which come several times in an epoch."""
-    data = pictures(
-        folder,
-        transform=T.Compose([T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ToTensor()]),
-    )
+def loader_of(folder, ragged=False, **options):
+    """Random pictures, some of which come several times in an epoch; `ragged`: of several sizes."""
+    first = T.Resize(12) if ragged else T.RandomResizedCrop(16)
+    data = pictures(folder, transform=T.Compose([first, T.RandomHorizontalFlip(), T.ToTensor()]))
+    if ragged:
+        options["collate_fn"] = untouched
     sampler = torch.utils.data.RandomSampler(
         data, replacement=True, num_samples=2 * COUNT, generator=torch.Generator().manual_seed(5)
     )
     options = {"num_workers": 1, "generator": torch.Generator().manual_seed(7), **options}
     return millrace.DataLoader(data, 8, sampler=sampler, **options)
+
+
+def untouched(samples):
+    return samples
 
 
 def helped(loader, wanted=1):
@@ -66,13 +71,11 @@ def slowly(loader):
     return list(remote_help.slowly(loader))
 
 
-def equal(epochs, folder):
-    alone = loader_of(folder)
+def equal(epochs, folder, ragged=False):
+    alone = loader_of(folder, ragged)
     for epoch in epochs:
         wanted = list(alone)
-        assert len(epoch) == len(wanted)
-        for got, other in zip(epoch, wanted):
-            assert torch.equal(got[0], other[0]) and torch.equal(got[1], other[1])
+        assert same(epoch, wanted, ordered=True)
 
 
 def pids_of_actors():
@@ -83,13 +86,13 @@ def pids_of_actors():
     ]
 
 
-@pytest.mark.parametrize("way", ["parcels", "store"])
-def test_batches_are_those_of_this_machine_alone(cluster, folder, way, monkeypatch):
+@pytest.mark.parametrize("way, ragged", [("parcels", False), ("store", False), ("parcels", True)])
+def test_batches_are_those_of_this_machine_alone(cluster, folder, way, ragged, monkeypatch):
     remote_help.through(monkeypatch, way)
-    loader = loader_of(folder, remote="ray", remote_workers=2)
+    loader = loader_of(folder, ragged, remote="ray", remote_workers=2)
     epochs = helped(loader, wanted=2)
     epochs.append(slowly(loader))
-    equal(epochs, folder)
+    equal(epochs, folder, ragged)
     seen = loader.stats()["remote"]
     assert seen["expelled"] == {} and seen["checked"] >= 1
     made = sum(node["batches"] for node in seen["nodes"].values())
