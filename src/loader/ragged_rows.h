@@ -2,7 +2,7 @@
 //
 // Rows lie one behind another in the order in which they come, each at a whole cache line: in the batch's slot, and, when
 // that is full, in further blocks of the same kind of memory. A row is written where it stays; nothing is moved.
-// The slot has as many bytes as the largest batch so far has needed (ordered::Slot::wanted), so it is the first
+// The slot has as many bytes as the largest batch lately has needed (ordered::Slot::wanted), so it is the first
 // batches of a loader that have further blocks, later ones seldom.
 // Bound: what the rows need, and in the last block room for the rows to come, by the mean of those that came: at
 // most kMostAhead.
@@ -21,7 +21,7 @@ namespace millrace::loader {
 
 class RaggedRows {
  public:
-  static constexpr size_t kMostAhead = size_t{256} << 20;
+  static constexpr size_t kMostAhead = size_t{64} << 20;
 
   explicit RaggedRows(size_t rows) : rows_(rows), room_(rows) {}
 

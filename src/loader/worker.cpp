@@ -34,6 +34,14 @@ base::Rect around(const base::Rect& a, const base::Rect& b) {
   return {left, top, std::max(a.right(), b.right()) - left, std::max(a.bottom(), b.bottom()) - top};
 }
 
+// Of all views of a picture. Throws Error(invalid_argument) for more than fit.
+transforms::OutputShape whole_row(int64_t elements) {
+  if (elements > INT32_MAX)
+    throw Error(ErrorKind::invalid_argument, "the views of a picture have " + std::to_string(elements) +
+                                                 " elements together, more than fit a row");
+  return {1, 1, static_cast<int32_t>(elements)};
+}
+
 // How much a crop is reduced at most in the fused kernel, whose block holds the inputs of its tile.
 constexpr int64_t kMostReduction = 256;
 
@@ -116,8 +124,7 @@ transforms::OutputShape Worker::Impl::prepare(const base::SampleKey& key, size_t
   }
   if (share && !pixels) left = left_to_device();
   if (share) prepare_ns = base::now_ns() - start;
-  return views.size() == 1 ? views[0].need.shape
-                           : transforms::OutputShape{1, 1, static_cast<int32_t>(elements)};
+  return views.size() == 1 ? views[0].need.shape : whole_row(elements);
 }
 
 void Worker::Impl::read() {
@@ -212,13 +219,10 @@ void Worker::Impl::finish_interleaved(void* out) {
 
 namespace {
 
-transforms::OutputShape whole_row(std::span<const transforms::OutputShape> parts) {
+int64_t elements_of(std::span<const transforms::OutputShape> parts) {
   int64_t elements = 0;
   for (const transforms::OutputShape& part : parts) elements += part.elements();
-  if (elements > INT32_MAX)
-    throw Error(ErrorKind::invalid_argument, "the views of a picture have " + std::to_string(elements) +
-                                                 " elements together, more than fit a row");
-  return {1, 1, static_cast<int32_t>(elements)};
+  return elements;
 }
 
 }  // namespace
@@ -236,8 +240,8 @@ RowSource picture_rows(const std::shared_ptr<const ImageDataset>& dataset) {
   if (dataset->forms)
     for (const auto& form : dataset->views) source.forms.push_back(form->fixed_shape());
   else if (!dataset->ragged)
-    source.fixed_shape =
-        dataset->views.size() == 1 ? dataset->pipeline().fixed_shape() : whole_row(dataset->shapes());
+    source.fixed_shape = dataset->views.size() == 1 ? dataset->pipeline().fixed_shape()
+                                                    : whole_row(elements_of(dataset->shapes()));
   source.labels = dataset->labels;
   source.make_maker = [dataset](trace::StageTimes* times) {
     return std::make_unique<Worker>(dataset, times);

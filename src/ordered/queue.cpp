@@ -46,7 +46,7 @@ std::shared_ptr<Batch> Queue::pop(int64_t deadline_ns) {
       batches_.pop_front();
       --claim_;
       for (const Slot& slot : batch->slots)
-        if (slot.lease) last_bytes_[slot.ring] = std::max(slot.lease.size_bytes(), slot.wanted);
+        if (slot.lease) note_bytes(slot);
       return batch;
     }
     if (timed_out) return nullptr;
@@ -55,6 +55,13 @@ std::shared_ptr<Batch> Queue::pop(int64_t deadline_ns) {
     timed_out = complete_.wait_until(lock, deadline) == std::cv_status::timeout;
     consumer_waits_ = false;
   }
+}
+
+// Of slots whose rows vary, the largest one lately: one that was larger than all others is forgotten in a few
+// dozen batches.
+void Queue::note_bytes(const Slot& slot) {
+  size_t& last = last_bytes_[slot.ring];
+  last = slot.wanted > 0 ? std::max(slot.wanted, last - last / 16) : slot.lease.size_bytes();
 }
 
 // Only batches that hold memory can be complete, hence the loop is short.

@@ -97,6 +97,7 @@ class Queue {
   void keep_first_error(Claim& claim, Lock& lock);
   void let_go(Claim& claim, Lock& lock);
   int complete_count() const;
+  void note_bytes(const Slot& slot);
   bool claimable();
   bool take_slots(Batch& batch, bool overflow_allowed);
   void start_oldest();
@@ -110,7 +111,7 @@ class Queue {
   std::condition_variable work_, parked_, complete_;
   Batches batches_;
   size_t claim_ = 0;
-  std::vector<size_t> last_bytes_;  // by ring, of the last batch popped: the guess for those of unknown size
+  std::vector<size_t> last_bytes_;  // by ring, of batches popped: the guess for those of unknown size
   int64_t sleeping_ = 0;
   int active_ = std::numeric_limits<int>::max();
   bool consumer_waits_ = false;

@@ -3,7 +3,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <atomic>
 #include <cerrno>
+#include <memory>
 #include <string>
 
 #include "core/numa.h"
@@ -62,12 +64,15 @@ bool has_torch_blocks() { return functions().complete(); }
 
 core::BlockSource torch_blocks(bool page_locked, int node) {
   if (!has_torch_blocks()) return {};
-  return [page_locked, node](size_t bytes) mutable {
+  // Several workers may ask at a time. Shared, because sources are copied.
+  return [locks = std::make_shared<std::atomic<bool>>(page_locked), node](size_t bytes) {
     const core::NearNode near(node);
     const Functions& torch = functions();
     std::shared_ptr<TorchTensor> memory;
-    if (page_locked) memory = new_bytes(bytes, torch.make_pinned);
-    page_locked = page_locked && memory != nullptr;  // torch logs each refusal
+    if (locks->load(std::memory_order_relaxed)) {
+      memory = new_bytes(bytes, torch.make_pinned);
+      if (memory == nullptr) locks->store(false, std::memory_order_relaxed);  // torch logs each refusal
+    }
     if (memory == nullptr) memory = new_bytes(bytes, torch.make);
     void* data = nullptr;
     if (memory == nullptr || torch.data(memory.get(), &data) != 0)

@@ -12,6 +12,7 @@ from millrace._loader.plan import make_plan
 from millrace._loader.remote.blocks import Landing, as_blocks, from_blocks
 from millrace._loader.remote.maker import Work, maker_of
 from millrace.datasets import ImageFolder
+from PIL import Image
 from shard_data import same
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Subset
@@ -209,6 +210,16 @@ def test_what_takes_a_batch_is_told_that_sizes_differ(root):
     for collate_fn in (None, lambda batch: padded(torch.utils.data.default_collate(batch))):
         with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
             next(iter(millrace.DataLoader(dataset, 4, collate_fn=collate_fn, native="require")))
+
+
+@pytest.mark.parametrize("views, edge", [(9, 12613), (5, 13300)])  # elements: beyond 2^32, and beyond 2^31
+def test_views_that_are_too_many_for_a_row_are_an_error(tmp_path, views, edge):
+    (tmp_path / "a").mkdir()
+    Image.new("RGB", (64, 64)).save(tmp_path / "a" / "0.png")
+    several = t.MultiView([t.Compose([t.Resize(edge), t.PILToTensor()]) for _ in range(views)])
+    dataset = ImageFolder(str(tmp_path), several)
+    with pytest.raises(ValueError, match="more than fit a row"):
+        next(iter(millrace.DataLoader(dataset, 1, collate_fn=untouched, native="require")))
 
 
 @pytest.mark.parametrize("name", ["shorter edge", "views"])

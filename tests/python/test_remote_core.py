@@ -15,7 +15,7 @@ import torch
 from millrace._history.hashes import BatchHash
 from millrace._loader.engines.epoch_keys import EpochKeys
 from millrace._loader.remote.blocks import Landing, as_blocks, from_blocks
-from millrace._loader.remote.core import RemoteCore
+from millrace._loader.remote.core import RemoteCore, _first_row
 from millrace._loader.remote.courier import Courier
 from millrace._loader.remote.maker import Work
 from remote_fakes import BATCHES, LENGTH, PLACE, SIZE, FakeMaker, FakeMember, FakePool, batch_of, right
@@ -110,6 +110,24 @@ def test_what_hangs_is_made_here(cores):
     core, lists = cores(member, pace_s=0.0), lists_of(3)
     equal(run(core, lists), expected(lists))
     assert core.stats()["remote"]["hedged"] >= 1
+
+
+ROWS = torch.arange(12.0).reshape(3, 4)
+OTHERS = torch.stack([ROWS[0], ROWS[1] + 1, ROWS[2]])
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "row"),
+    [
+        ((ROWS, ROWS), (ROWS, OTHERS), 1),
+        ((tuple(ROWS), [0, 1, 2]), (tuple(OTHERS), [0, 1, 2]), 1),  # of several sizes, each a field
+        ([tuple(ROWS), tuple(ROWS)], [tuple(ROWS), tuple(OTHERS)], 1),
+        ({"edges": torch.zeros(7)}, {"edges": torch.ones(7)}, 3),  # graphs, concatenated
+        ((ROWS[:2], ROWS), (OTHERS[:2], ROWS), 3),
+    ],
+)
+def test_the_sample_that_differs_is_named_where_it_is_known(mine, theirs, row):
+    assert _first_row(BatchHash.of(mine), BatchHash.of(theirs), 3) == row
 
 
 @pytest.mark.parametrize(("deed", "says"), [("wrong", "sample .* has other bytes"), ("error", "file 7")])

@@ -93,6 +93,23 @@ TEST_P(Ragged, ALargeRowAmongSmallOnesGetsABlockOfItsOwn) {
   }
 }
 
+TEST_P(Ragged, OneLargeBatchDoesNotMakeAllLaterSlotsAsLarge) {
+  rows->shape_of = [](const base::SampleKey& key) {
+    return key.index == 0 ? transforms::OutputShape{3, 2000, 2000} : transforms::OutputShape{3, 200, 100};
+  };
+  const auto engine = loader(rows, options());
+  engine->start_epoch(1, 0);
+  engine->submit({0, 1, 2, 3});
+  for (int i = 0; i < 80; ++i) engine->submit({4, 5, 6, 7});
+  engine->end_epoch();
+  std::vector<size_t> bytes;
+  for (Batch batch; next(*engine, batch) == Status::ready; batch = {})
+    bytes.push_back(batch.images.size_bytes());
+  EXPECT_GE(bytes.front(), size_t{12'000'000});
+  EXPECT_LE(bytes.back(), size_t{1'000'000});
+  EXPECT_GE(bytes.back(), size_t{240'000});
+}
+
 TEST_P(Ragged, SmallBatchesAreCopiesThatKeepNoSlot) {
   rows->shape_of = [](const base::SampleKey& key) {
     return transforms::OutputShape{1, 3, 1 + static_cast<int32_t>(key.index % 5)};

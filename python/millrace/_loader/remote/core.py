@@ -17,7 +17,7 @@ import heapq
 import statistics
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 from ..._history.hashes import BatchHash
@@ -262,7 +262,7 @@ class RemoteCore:
         mine, theirs = BatchHash.of(here), BatchHash.of(some)
         difference = mine.difference(theirs)
         if difference is not None and self._repeats_here(work, mine):
-            row = _first_row(mine, theirs)
+            row = _first_row(mine, theirs, len(work.rows))
             # where a field has other rows than the samples, as graphs that are concatenated, none is named
             named = row < len(work.rows)
             what = f"sample {self._maker.name(work, row)}" if named else f"a batch ({difference})"
@@ -305,11 +305,18 @@ class RemoteCore:
         return {**self._maker.snapshot(), **waiting}
 
 
-def _first_row(mine: BatchHash, theirs: BatchHash) -> int:
-    """The first row that differs, of fields that have the same rows; 0 where none does."""
-    rows = [
-        int((one.rows != two.rows).nonzero()[0][0])
-        for one, two in zip(mine.fields, theirs.fields)
-        if len(one.rows) == len(two.rows) and (one.rows != two.rows).any()
-    ]
-    return min(rows, default=0)
+def _first_row(mine: BatchHash, theirs: BatchHash, count: int) -> int:
+    """The first of `count` rows that differs; `count` where none is known. Rows of several sizes are fields of
+    their own, numbered at the end of their paths.
+    """
+    rows = [count]
+    of_list = Counter(field.path.rpartition("[")[0] for field in mine.fields)
+    for one, two in zip(mine.fields, theirs.fields):
+        if len(one.rows) == len(two.rows) and not (one.rows != two.rows).any():
+            continue
+        before, _, number = one.path.rstrip("]").rpartition("[")
+        if len(one.rows) == len(two.rows) == count:
+            rows.append(int((one.rows != two.rows).nonzero()[0][0]))
+        elif number.isdecimal() and of_list[before] == count:
+            rows.append(int(number))
+    return min(rows)
