@@ -306,8 +306,8 @@ class RemoteCore:
 
 
 def _first_row(mine: BatchHash, theirs: BatchHash, count: int) -> int:
-    """The first of `count` rows that differs; `count` where none is known. Rows of several sizes are fields of
-    their own, numbered at the end of their paths.
+    """The first of `count` rows that differs; `count` where none is known. Rows of several sizes are fields,
+    numbered at the end of their paths.
     """
     rows = [count]
     of_list = Counter(field.path.rpartition("[")[0] for field in mine.fields)
