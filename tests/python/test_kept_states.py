@@ -1,6 +1,10 @@
 """Streams that are resumed: later epochs are whole, whatever a dataset does with a state that it is given."""
 
+import copy
+import gc
 import json
+import random
+import weakref
 
 import millrace
 import pytest
@@ -34,11 +38,18 @@ class Kept(IterableDataset):
         self._start = state
 
 
+class Told(Kept):
+    """As Kept, but its state is right from the moment when it is given."""
+
+    def load_state_dict(self, state):
+        self._start, self._at = state, state["at"]
+
+
 class Around(IterableDataset):
     """Gives its state to another one, and has a count of its own that goes on."""
 
-    def __init__(self):
-        self._inner, self._seen = [Kept()], 0
+    def __init__(self, inner=Kept):
+        self._inner, self._seen = [inner()], 0
 
     def __iter__(self):
         for sample in self._inner[0]:
@@ -119,6 +130,104 @@ class Set(IterableDataset):
         self._seed, self._start = state["seed"], state["at"]
 
 
+class Order(IterableDataset):
+    """Draws its order once; a state has it."""
+
+    def __init__(self):
+        self._order, self._start, self._at = None, 0, 0
+
+    def __iter__(self):
+        self._order = self._order or random.sample(range(N), N)
+        start, self._start = self._start, 0
+        for self._at in range(start, N):
+            self._at += 1
+            yield self._order[self._at - 1]
+        self._at = 0
+
+    def state_dict(self):
+        return {"order": self._order, "at": self._at}
+
+    def load_state_dict(self, state):
+        self._order, self._start = state["order"], state["at"]
+
+
+class Words(IterableDataset):
+    """All of its state is for all epochs. Also a part of Speech."""
+
+    def __init__(self):
+        self.words = None
+
+    def __iter__(self):
+        for at in range(N):
+            yield self.number() + at
+
+    def number(self):
+        self.words = self.words or {"a": random.randrange(1 << 40)}
+        return self.words["a"]
+
+    def state_dict(self):
+        return dict(self.words)
+
+    def load_state_dict(self, state):
+        self.words = state
+
+
+class Speech(Kept):
+    """Keeps its state, and has an object whose state is for all epochs."""
+
+    def __init__(self):
+        super().__init__()
+        self._words = Words()
+
+    def __iter__(self):
+        return (self._words.number() + at for at in super().__iter__())
+
+    def state_dict(self):
+        return {"at": self._at, "words": self._words.state_dict()}
+
+    def load_state_dict(self, state):
+        self._start = state
+        self._words.load_state_dict(state["words"])
+
+
+class Circle(Kept):
+    """Its state contains itself."""
+
+    def state_dict(self):
+        state = super().state_dict()
+        state["state"] = state
+        return state
+
+
+class Strange:
+    def __getattr__(self, name):
+        raise RuntimeError(f"there is no {name}")
+
+
+class Holding(Kept):
+    """Has a member that answers no question."""
+
+    def __init__(self):
+        self._strange = Strange()
+        super().__init__()
+
+
+class Refusing(Kept):
+    """Its state cannot be taken away."""
+
+    def __setattr__(self, name, value):
+        if name == "_start" and value is None and hasattr(self, "_at"):
+            raise TypeError("a state is needed")
+        super().__setattr__(name, value)
+
+    def __init__(self):
+        self._start, self._at = None, 0
+
+
+def around_order():
+    return Around(Order)
+
+
 def hugging_face(buffer):
     def make():
         datasets = pytest.importorskip("datasets")
@@ -128,7 +237,7 @@ def hugging_face(buffer):
     return make
 
 
-DATASETS = {cls.__name__: cls for cls in (Kept, Around, Pending, Live, Set)}
+DATASETS = {cls.__name__: cls for cls in (Kept, Told, Around, Pending, Live, Set)}
 DATASETS |= {"Hugging Face": hugging_face(0), "Hugging Face, shuffled": hugging_face(5)}
 WORKERS = {
     "inline": {"num_workers": 0},
@@ -174,3 +283,60 @@ def test_epochs_behind_a_resumed_one_are_those_of_the_run_that_was_left(kind, ho
             if "shuffled" not in kind:  # whose buffer `datasets` leaves out of its states
                 assert rest == whole[epoch], (epoch, step)
         assert later == whole[EPOCHS - len(later) :], (epoch, step)
+
+
+@pytest.mark.parametrize("make", [Kept, Order, around_order, Words, Speech, Circle, Holding])
+def test_what_is_no_position_stays_for_later_epochs(make):
+    loader = millrace.DataLoader(make(), batch_size=4)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    rest = [samples_of(batch) for batch in batches]
+    later = [epoch_of(loader) for _ in range(2)]
+    resumed = millrace.DataLoader(make(), batch_size=4)
+    resumed.load_state_dict(state)
+    assert epoch_of(resumed)[-len(rest) :] == rest
+    assert [epoch_of(resumed) for _ in range(2)] == later
+
+
+def resumed_in_epoch(dataset):
+    """(a loader over `dataset` with a state behind the first batch, that state)"""
+    loader = millrace.DataLoader(copy.deepcopy(dataset), batch_size=4)
+    next(iter(loader))
+    state = loader.state_dict()
+    loader = millrace.DataLoader(dataset, batch_size=4)
+    loader.load_state_dict(state)
+    return loader, state
+
+
+def test_a_state_that_cannot_be_taken_away_stays():
+    loader, _ = resumed_in_epoch(Refusing())
+    assert [len(epoch_of(loader)) for _ in range(2)] == [5, 5]
+
+
+@pytest.mark.parametrize("kind", ["Kept", "Told", "Hugging Face"])
+def test_a_dataset_may_be_resumed_twice(kind):
+    loader, state = resumed_in_epoch(DATASETS[kind]())
+    sizes = [len(epoch_of(loader))]
+    loader.load_state_dict(state)
+    sizes += [len(epoch_of(loader)) for _ in range(2)]
+    assert sizes == [5, 5, 6]
+
+
+def test_an_epoch_of_another_loader_is_whole_and_the_resumed_one_goes_on():
+    loader, _ = resumed_in_epoch(dataset := Kept())
+    batches = iter(loader)
+    next(batches)
+    assert len(epoch_of(millrace.DataLoader(dataset, batch_size=4))) == 6
+    assert len(list(batches)) == 4
+
+
+@pytest.mark.parametrize("kind", ["Kept", "Around", "Hugging Face"])
+def test_datasets_end_with_their_loaders(kind):
+    dataset = DATASETS[kind]()
+    loader, _ = resumed_in_epoch(dataset)
+    epoch_of(loader)
+    ended = weakref.ref(dataset)
+    del dataset, loader
+    gc.collect()
+    assert ended() is None

@@ -1,40 +1,69 @@
 """Iterable datasets that keep a state they were given, and would begin every later epoch there.
 
-Hugging Face's streams do. A dataset keeps it where an attribute that was None holds the very state that was
-loaded, unchanged: before the next epoch that is None again, so the epoch is whole. Nothing else of a dataset
-is touched: what its own state is, an epoch's number say, goes on.
+Hugging Face's streams do, in `_starting_state_dict`. Another dataset, or a stateful object in one, is taken
+to do so where an attribute that was None holds the whole state that the object was given. Before the next
+epoch the attribute is set to None if it holds the state unchanged, and the object's own state_dict() has gone
+on, or an epoch that began with it gave nothing. All else stays: a state that does not go on is no position,
+and a part of one (an order, a vocabulary) is for all epochs.
+
+The position is the dataset's, not a loader's. Where two loaders read one dataset, the one that begins an
+epoch drops what the other loaded: an iterator of the other that has given no sample yet begins anew.
 """
 
 from __future__ import annotations
 
-import pickle
+import contextlib
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from ..._common.states import deep_copy, is_stateful, put_back
+from ..._common.states import KEY, deep_copy, is_stateful, put_back, signed
 
 _MOST = 1000  # objects, and elements of one, that are looked at
+_THEIRS = "_starting_state_dict"
+
+
+class _Place:
+    """An attribute that holds a state. Keeps neither alive."""
+
+    def __init__(self, thing: Any, name: str) -> None:
+        value = vars(thing)[name]
+        self.thing, self.name = weakref.ref(thing), name
+        self._id, self._checksum = id(value), _checksum(value)
+
+    def drop(self, empty: bool) -> bool:
+        """Whether it held a position. `empty`: an epoch that began there gave nothing."""
+        try:
+            thing = cast(Any, self.thing())
+            value = vars(thing)[self.name]
+            if id(value) != self._id or _checksum(value) != self._checksum:
+                return False
+            if not _is_hugging_face(thing):
+                now = thing.state_dict()
+                if isinstance(value, dict) and now.keys() != value.keys():
+                    return False  # it is a part of the state
+                if not empty and _checksum(now) == self._checksum:
+                    return False
+            setattr(thing, self.name, None)
+        except Exception:  # of the user's methods: the attribute stays
+            return False
+        return True
 
 
 class _Kept:
-    """`places`: objects of the dataset, and the names of their attributes that hold a part of a state."""
+    """What is known of a dataset. `ended`: the state is of an epoch's end, and no epoch has begun with it."""
 
-    def __init__(self, dataset: Any, places: list[tuple[Any, str]], ended: bool) -> None:
-        self.dataset = weakref.ref(dataset)
-        self.ended = ended  # and the state is of an epoch that ended there
-        self._places = [(thing, name, vars(thing)[name], _bytes(vars(thing)[name])) for thing, name in places]
+    def __init__(self, dataset: Any, places: list[_Place], ended: bool) -> None:
+        self.places, self.ended = places, ended
+        number, forget = id(dataset), _kept.pop
+        self._end = weakref.ref(dataset, lambda _: forget(number, None))
 
-    def drop(self) -> bool:
+    def drop(self, empty: bool = False) -> bool:
         """Whether there was something to drop."""
-        left = [place for place in self._places if vars(place[0]).get(place[1]) is place[2]]
-        left = [place for place in left if place[3] is not None and _bytes(place[2]) == place[3]]
-        for thing, name, *_ in left:
-            setattr(thing, name, None)
-        return bool(left)
+        return any([place.drop(empty) for place in self.places])
 
 
 _kept: dict[int, _Kept] = {}  # by the dataset's id
@@ -45,73 +74,87 @@ def load_dataset_state(dataset: Any, state: Any, ended: bool) -> None:
     if state is None or not is_stateful(dataset) or not isinstance(dataset, IterableDataset):
         put_back(dataset, state)
         return
-    empty = _empty_attributes(dataset)
+    before, earlier = _attributes(dataset), _kept.pop(id(dataset), None)
+    for place in [] if earlier is None else earlier.places:
+        if (thing := place.thing()) is not None:  # where the attribute was None before the first state
+            before.append((thing, place.name, vars(thing).get(place.name)))
     loaded = deep_copy(state)
     cast(Any, dataset).load_state_dict(loaded)
-    parts = set(map(id, _containers(loaded)))
-    places = [(thing, name) for thing, name in empty if id(vars(thing).get(name)) in parts]
-    _kept.pop(id(dataset), None)
-    theirs = [(thing, name) for thing, name in places if _is_hugging_face(thing)]
-    for thing, name in theirs:
-        setattr(thing, name, None if ended else _for_workers(vars(thing)[name]))
-    places = [place for place in places if not (ended and place in theirs)]
+    places = []
+    for thing, name, then in before:
+        with contextlib.suppress(Exception):  # of users' classes: no place then
+            value = vars(thing).get(name)
+            if value is then or not isinstance(value, (dict, list)):
+                continue
+            if _is_hugging_face(thing):
+                setattr(thing, name, None if ended else _for_workers(value))
+                if ended:
+                    continue
+            elif value is not loaded and (thing is dataset or not isinstance(value, dict)):
+                continue
+            places.append(_Place(thing, name))
     if places:
-        number = id(dataset)
-        _kept[number] = _Kept(dataset, places, ended)
-        weakref.finalize(dataset, _kept.pop, number, None).atexit = False
+        _kept[id(dataset)] = _Kept(dataset, places, ended)
 
 
 def begin_epoch(dataset: Any, new_fetcher: Callable[[], Any]) -> Any:
     """A fetcher at the beginning of an epoch, over the whole of `dataset`."""
     kept = _kept.get(id(dataset))
-    if kept is None or kept.dataset() is not dataset:
+    if kept is None:
         return new_fetcher()
-    if not kept.ended:
-        kept.drop()
+    if not kept.ended and kept.drop():
         del _kept[id(dataset)]
         return new_fetcher()
     kept.ended = False
     fetcher = new_fetcher()
     if not is_stateful(fetcher.dataset_iter):
-        fetcher.dataset_iter = _UnlessEmpty(fetcher.dataset, fetcher.dataset_iter, kept)
+        fetcher.dataset_iter = _UnlessEmpty(fetcher, kept)
     return fetcher
 
 
 class _UnlessEmpty:
-    """An iterator over the dataset; where it gives nothing, as a state of an epoch's end is kept, another."""
+    """A fetcher's iterator until it has been asked; where it gives nothing, as a state is kept, another."""
 
-    def __init__(self, dataset: Any, iterator: Iterator[Any], kept: _Kept) -> None:
-        self._dataset, self._iterator, self._kept = dataset, iterator, kept
-        self._begun = False
+    def __init__(self, fetcher: Any, kept: _Kept) -> None:
+        self._fetcher, self._iterator, self._kept = fetcher, fetcher.dataset_iter, kept
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Any:
         return self
 
     def __next__(self) -> Any:
-        if self._begun:
-            return next(self._iterator)
-        self._begun = True
+        fetcher = self._fetcher
+        fetcher.dataset_iter = self._iterator
         try:
-            return next(self._iterator)
+            return next(fetcher.dataset_iter)
         except StopIteration:
-            if not self._kept.drop():
+            if not self._kept.drop(empty=True):
                 raise
-        self._iterator = iter(self._dataset)
-        return next(self._iterator)
+        fetcher.dataset_iter = iter(fetcher.dataset)
+        return next(fetcher.dataset_iter)
 
 
-def _empty_attributes(dataset: Any) -> list[tuple[Any, str]]:
-    """Of the dataset, and the stateful objects in it, those that are None."""
-    found, seen, todo = [], {id(dataset)}, [dataset]
+def _attributes(dataset: Any) -> list[tuple[Any, str, Any]]:
+    """(object, name, value) of what may hold a state, in the dataset and the stateful objects in it."""
+    found: list[tuple[Any, str, Any]] = []
+    seen, todo = {id(dataset)}, [dataset]
     while todo and len(seen) < _MOST:
         thing = todo.pop()
-        for name, value in list(getattr(thing, "__dict__", {}).items()):
-            if value is None:
-                found.append((thing, name))
-            for inner in _elements(value):
-                if id(inner) not in seen and is_stateful(inner):
-                    seen.add(id(inner))
-                    todo.append(inner)
+        if _is_hugging_face(thing):
+            found.append((thing, _THEIRS, vars(thing).get(_THEIRS)))
+            continue
+        with contextlib.suppress(Exception):  # of users' classes
+            for name, value in list(vars(thing).items()):
+                if value is None:
+                    found.append((thing, name, None))
+                for inner in _elements(value):
+                    # a __getattr__ is not asked, which may do anything
+                    if (
+                        id(inner) not in seen
+                        and hasattr(type(inner), "load_state_dict")
+                        and is_stateful(inner)
+                    ):
+                        seen.add(id(inner))
+                        todo.append(inner)
     return found
 
 
@@ -123,18 +166,8 @@ def _elements(value: Any) -> list[Any]:
     return [value]
 
 
-def _containers(state: Any) -> Iterator[Any]:
-    if isinstance(state, (dict, list)):
-        yield state
-        for inner in _elements(state):
-            yield from _containers(inner)
-
-
-def _bytes(state: Any) -> bytes | None:
-    try:
-        return pickle.dumps(state, 5)
-    except Exception:
-        return None
+def _checksum(state: Any) -> str:
+    return signed({"": state})[KEY]
 
 
 def _is_hugging_face(thing: Any) -> bool:
