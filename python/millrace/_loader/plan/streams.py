@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch.utils.data import Subset
 
 from ... import _core
 from ..._common.lowering.as_shipped import recognise_collate
 from ..._common.lowering.recognising import NotLowered
 from ..._common.torch_private import default_collate
 from ..arguments import Auto
-from ..engine import batch_memory
+from ..engine import EngineSpec, batch_memory
 from .plan import Recogniser, Stages, late
 
 if TYPE_CHECKING:
@@ -157,7 +158,9 @@ def recognise_stream(loader: Any) -> tuple[str, Stream]:
 
 
 class Streams(Recogniser):
-    def spec(self, loader: Any, stages: Stages) -> StreamSpec | None:
+    def spec(self, loader: Any, stages: Stages) -> EngineSpec | None:
+        if type(loader.dataset) is Subset:  # which asks for samples by index, and a stream has none
+            return super().spec(loader, stages)
         stream: Stream | None = stages.ask("dataset", lambda: recognise_stream(loader))
         made = None if stream is None else stages.ask("transform", lambda: _transform(stream))
         if loader._auto_collation:
