@@ -1,4 +1,6 @@
-"""The planner: a loader's parts, looked at one by one, become one native spec or none."""
+"""The planner: the recogniser of a loader's dataset looks at all parts of the loader, which become one native
+spec or none.
+"""
 
 from __future__ import annotations
 
@@ -151,10 +153,10 @@ class Stages:
 
 @dataclass(frozen=True)
 class Recogniser:
-    """Knows one kind of datasets, which are of a class of RECOGNISERS. Itself: of those that are Python code.
+    """Knows the datasets of one line of RECOGNISERS. This class itself is asked about Python code.
 
-    `claims`: whether it, and none after it, is asked about an object of that class. `exact`: none of a
-    subclass.
+    `claims`: whether this recogniser is asked about a dataset of its class, and none after it. `exact`: it is
+    never asked about subclasses.
     """
 
     claims: Callable[[Any], bool] = field(default=lambda root: True, kw_only=True)
@@ -249,7 +251,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     if spec is None and loader.remote is None and "worker_init_fn" not in stages.refusing():
         try:
             part = recogniser.known(loader, stages)
-        except Exception:  # NotLowered, or what Stages.ask() calls not understood
+        except Exception:  # NotLowered, or what Stages.ask() calls "could not be understood"
             pass
     return Plan(stages.finish(part), spec, part)
 

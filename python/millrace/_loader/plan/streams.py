@@ -159,7 +159,7 @@ def recognise_stream(loader: Any) -> tuple[str, Stream]:
 
 class Streams(Recogniser):
     def spec(self, loader: Any, stages: Stages) -> EngineSpec | None:
-        if type(loader.dataset) is Subset:  # which asks for samples by index, and a stream has none
+        if type(loader.dataset) is Subset:  # it asks for samples by index, which a stream has not
             return super().spec(loader, stages)
         stream: Stream | None = stages.ask("dataset", lambda: recognise_stream(loader))
         made = None if stream is None else stages.ask("transform", lambda: _transform(stream))
