@@ -26,27 +26,32 @@ def names(classes: Iterable[str]) -> str:
 def what_runs() -> Rows:
     from millrace._common.lowering import recognising, transforms
     from millrace._loader import arguments
-    from millrace._loader.plan import batches, in_memory, recognisers
+    from millrace._loader.plan import batches, collates, in_memory, pictures
+    from millrace._loader.plan.recognisers import RECOGNISERS
 
     ours = names(transforms._LOWERED)
     timms = names(transforms._timm_rules())
-    tables = [cls.__name__ for cls in in_memory.ROWS if cls.__module__.startswith("torch.utils.data")]
+    tables = [
+        name.rpartition(".")[2]
+        for name, how in RECOGNISERS
+        if how.startswith(".in_memory") and name.startswith("torch.utils")
+    ]
     seeding_functions = names(f"`{module}.{name}`" for module, name in arguments._SEEDING_FUNCTIONS)
     return [
         ("", "what runs natively"),
-        ("pictures", recognisers.DATASET_WORDS),
+        ("pictures", pictures.DATASET_WORDS),
         (
             "transforms, millrace's or torchvision's (v1 and v2)",
             f"{ours}; [of timm](#augmentation-policies) {timms}; {transforms.BESIDES}",
         ),
         ("what holds them", recognising.HOLDERS),
         ("samplers", "torch's, [millrace's](samplers.md), and any other of integers"),
-        ("collate functions", recognisers.COLLATE_WORDS),
+        ("collate functions", collates.COLLATE_WORDS),
         (
             "worker_init_fn",
             f"none, any with `num_workers=0`, or one of these, which only seed: {seeding_functions}",
         ),
-        ("data in memory", f"{names(tables)} {in_memory.WORDS}"),
+        ("data in memory", f"{names([*tables, 'Subset'])} {in_memory.WORDS}"),
         ("millrace's other data sets", batches.WORDS),
     ]
 

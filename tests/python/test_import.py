@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 MOST_MODULES = 4  # that `import millrace` may add to those of torch
 MOST_FOR_THE_LOADER = 78  # and the class, which each spawned worker imports with the script
-MOST_FOR_TENSORS = 150  # and a loader over a TensorDataset
+MOST_FOR_TENSORS = 125  # and a loader over a TensorDataset
 
 PUBLIC = {
     "millrace": """

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 
-def _imported(module: str, package: str | None = None) -> ModuleType:
+def imported(module: str, package: str | None = None) -> ModuleType:
     """What modules make stays. A collection among them looks at all of torch's objects, for 0.08 s, and frees
     none.
     """
@@ -34,7 +34,7 @@ def _imported(module: str, package: str | None = None) -> ModuleType:
 
 def tool(module: str, name: str) -> Any:
     """What `millrace_tools` has by this name in its module `module`."""
-    return getattr(_imported(f"millrace_tools.{module}"), name)
+    return getattr(imported(f"millrace_tools.{module}"), name)
 
 
 def lazy_names(package: str, listed: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
@@ -49,9 +49,9 @@ def lazy_names(package: str, listed: str) -> tuple[Callable[[str], Any], Callabl
         if name not in origins:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if origins[name] == ".":
-            value: Any = _imported(f".{name}", package)
+            value: Any = imported(f".{name}", package)
         else:
-            value = getattr(_imported(origins[name], package), name)
+            value = getattr(imported(origins[name], package), name)
         setattr(module, name, value)
         return value
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import inspect
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 
-from ..shipped import is_foreign, replaced, replaced_builtin, replaced_in, top_names
+from ..shipped import is_default_collate, is_foreign, replaced, replaced_builtin, replaced_in, top_names
 from ..torch_private import collate
 from .recognising import OURS, TIMM, V1, V1_POLICIES, V2, NotLowered, loaded
 
@@ -185,3 +187,50 @@ def _replaced_kernel() -> str | None:
             if kind.__module__.partition(".")[0] in ("torch", "torchvision", "PIL") and is_foreign(kernel):
                 return f"the kernel of {function.__name__} for {kind.__name__}"
     return None
+
+
+IMAGE_AND_LABEL = (tuple, torch.Tensor, int)
+
+# What torch ships, in the order in which default_collate looks types up. None: containers, which it walks
+# through itself.
+_SHIPPED = {
+    torch.Tensor: collate.collate_tensor_fn,
+    np.ndarray: collate.collate_numpy_array_fn,
+    np.generic: collate.collate_numpy_scalar_fn,
+    float: collate.collate_float_fn,
+    int: collate.collate_int_fn,
+    tuple: None,
+    dict: None,
+}
+
+
+def recognise_collate(collate_fn: Any, sample_types: Iterable[type] = IMAGE_AND_LABEL) -> str:
+    """What replaces `collate_fn` natively; NotLowered for anything but default_collate, unchanged for these
+    types.
+    """
+    if not is_default_collate(collate_fn):
+        name = getattr(collate_fn, "__qualname__", type(collate_fn).__name__)
+        raise NotLowered(
+            f"{name} is not torch's default_collate, so it gets the samples, in Python; as a function of the"
+            " batch, return f(default_collate(samples)), it would run behind the engine, and millrace.Pad"
+            " fills rows up to one length"
+        )
+    check_collation()
+    # default_collate asks this public table at call time, for the sample itself and for its parts.
+    for part in sorted(sample_types, key=lambda part: list(_SHIPPED).index(_known_base(part)), reverse=True):
+        if _collate_function(part) is not _SHIPPED[_known_base(part)]:
+            raise NotLowered(
+                f"default_collate_fn_map was changed for {part.__name__}; restore it to collate natively"
+            )
+    return "default_collate; rows are written straight into the batch"
+
+
+def _known_base(part: type) -> type:
+    return next(known for known in _SHIPPED if issubclass(part, known))
+
+
+def _collate_function(part: type) -> Any:
+    table = collate.default_collate_fn_map
+    if part in table:
+        return table[part]
+    return next((function for key, function in table.items() if issubclass(part, key)), None)

@@ -18,17 +18,16 @@ import torch
 from ..._common.lowering.as_shipped import check_class
 from ..._common.lowering.recognising import NotLowered, loaded
 from ..._common.lowering.rows import Column, RowSet
+from .in_memory import Rows
+from .pictures import Pictures
+from .plan import late
+from .source import Source
 
-_DATASET = "datasets.arrow_dataset"
 _FORMATTERS = {"torch": "TorchFormatter", "numpy": "NumpyFormatter"}
 METHODS = ("__getitem__", "__getitems__", "_getitem", "__len__")
 _LEAVES = {"bool": "bool", "halffloat": "float16", "float": "float32", "double": "float64"} | {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-
-
-def is_arrow(dataset: Any) -> bool:
-    return type(dataset) is loaded(_DATASET, "Dataset")
 
 
 def recognise_arrow(dataset: Any) -> RowSet:
@@ -78,11 +77,6 @@ def check_formatter(kind: str, name: str) -> None:
     known = loaded("datasets.formatting", "_FORMAT_TYPES")
     if known is None or known.get(kind) is not loaded("datasets.formatting", name):
         raise NotLowered(f"the formatter of {kind!r} is not the one that datasets ships; restore it")
-
-
-def has_transform(dataset: Any) -> bool:
-    """By set_transform() or with_transform()."""
-    return is_arrow(dataset) and dataset._format_type == "custom"
 
 
 def index_map(dataset: Any) -> np.ndarray | None:
@@ -202,3 +196,12 @@ class _Stored:
             index_map,
             self.mapped,
         )
+
+
+def _pictures(dataset: Any) -> Source:
+    return late(".arrow_pictures:recognise_arrow_pictures")(dataset)
+
+
+# set_transform() and with_transform() leave a format of this name
+PICTURES = Pictures(_pictures, False, claims=lambda data: data._format_type == "custom", exact=True)
+ROWS = Rows(recognise_arrow, False)

@@ -35,7 +35,7 @@ _RGB = Op({"op": "rgb"}, 'mode="RGB"')
 
 
 def recognise_arrow_pictures(dataset: Any) -> Source:
-    """The Source of a Dataset that has_transform(); NotLowered when its samples must be made by Python."""
+    """The Source of a Dataset with a transform; NotLowered when its samples must be made by Python."""
     check_class(type(dataset), *METHODS)
     check_functions(_FORMATTING, *_PARTS)
     check_formatter("custom", "CustomFormatter")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Subset
 
+from ..._common.lowering.as_shipped import recognise_collate
 from ..._common.lowering.recognising import NotLowered
 from ..._common.shipped import is_default_collate
 from ...collate import as_shipped
@@ -15,7 +16,7 @@ from ...datasets.batches import BatchDataset
 from ...samplers import ChunkShuffle
 from ...samplers.resumable import inner_sampler
 from ..engines.batches import BatchSource, BatchSpec
-from .recognisers import recognise_collate
+from .plan import Recogniser, Stages
 
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__")
 
@@ -74,9 +75,19 @@ def recognise_batch_collate(
     return reason, None
 
 
-def batch_spec(loader: Any, source: BatchSource, collate_fn: Callable[[list], Any] | None) -> BatchSpec:
-    sampler = inner_sampler(loader.batch_sampler)
-    window = sampler.window if isinstance(sampler, ChunkShuffle) else 0
-    # A window's first batch needs most of its chunks: they are known that much earlier than the last batch of
-    # the one before.
-    return BatchSpec(source, collate_fn, source.dataset.rows_ahead and source.dataset.rows_ahead + window)
+class Batches(Recogniser):
+    def spec(self, loader: Any, stages: Stages) -> BatchSpec | None:
+        source: BatchSource | None = stages.ask("dataset", lambda: recognise_batches(loader))
+        stages.ask_sampler(loader)
+        collate = stages.ask("collate_fn", lambda: recognise_batch_collate(loader, source))
+        stages.ask_worker_init(loader)
+        if source is None or stages.refusing():
+            return None
+        sampler = inner_sampler(loader.batch_sampler)
+        window = sampler.window if isinstance(sampler, ChunkShuffle) else 0
+        # A window's first batch needs most of its chunks: they are known that much earlier than the last
+        # batch of the one before.
+        return BatchSpec(source, collate, source.dataset.rows_ahead and source.dataset.rows_ahead + window)
+
+
+BATCHES = Batches()

@@ -10,23 +10,24 @@ and arrays when it makes a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
+from torch.utils.data import ConcatDataset, SequentialSampler, StackDataset, Subset, TensorDataset
 
 from ... import _core
-from ..._common.lowering.as_shipped import check_class
-from ..._common.lowering.memory_rows import TABLES, stacked, table_rows
-from ..._common.lowering.recognising import NotLowered, loaded
+from ..._common.lowering.as_shipped import check_class, recognise_collate
+from ..._common.lowering.memory_rows import stacked, table_rows
+from ..._common.lowering.recognising import NotLowered
 from ..._common.lowering.rows import Column, RowSet, row_form
-from ...datasets.arrays import Arrays
-from ...datasets.batches import BatchDataset
-from ...datasets.tokens import Tokens
-from ...datasets.tokens.windows import token_rows
-from .arrow import is_arrow, recognise_arrow
+from ..._common.torch_private import _DatasetKind, default_collate
+from ...samplers.resumable import inner_sampler
+from ..engines.python_collate import PythonCollate
+from ..engines.rows import RowsSpec
+from .collates import recognise_batch_function
+from .plan import Recogniser, Stages, check_getitems, recogniser_of
 
 # What docs/native.md says of it (scripts/native_table.py).
 WORDS = (
@@ -37,38 +38,60 @@ WORDS = (
 )
 
 
-def lies_in_memory(dataset: BatchDataset) -> bool:
-    """Whether a dataset that makes batches has its rows in memory, so that recognise_rows() is asked."""
-    return _is_mapped_arrays(dataset) or is_plain_table(dataset)
+@dataclass(frozen=True)
+class Rows(Recogniser):
+    """`find`: gives the RowSet behind a dataset. `checked`: a method that its class was given is refused."""
 
+    find: Callable[[Any], RowSet]
+    checked: bool = True
+    exact: bool = field(default=True, kw_only=True)
 
-def _is_mapped_arrays(dataset: Any) -> bool:
-    # chunked files make whole batches instead (batches.py)
-    return type(dataset) is loaded("millrace.datasets.hdf5", "HDF5") and dataset.mapped_tables is not None
+    def spec(self, loader: Any, stages: Stages) -> RowsSpec | None:
+        rows: RowSet | None = stages.ask("dataset", lambda: _described(loader))
+        if rows is None:
+            stages.ask_the_others(loader)
+            return None
+        stages.ask_sampler(loader)
+        collate = stages.ask_collate(lambda: _collate(loader.collate_fn, rows.sample_types))
+        stages.ask_worker_init(loader)
+        if stages.refusing():
+            return None
+        fetcher = _DatasetKind.create_fetcher(
+            _DatasetKind.Map, loader.dataset, True, default_collate, loader.drop_last
+        )
+        in_order = type(inner_sampler(loader._index_sampler)) is SequentialSampler
+        return RowsSpec(rows, fetcher.fetch, in_order, collate)
 
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
-    if _is_mapped_arrays(dataset):
-        from ...datasets.hdf5 import mapped_rows
-
-        return mapped_rows(dataset)
-    recognise = ROWS.get(type(dataset))
-    if recognise is None:
-        recognise = (
-            recognise_arrow if is_arrow(dataset) else recognise_table if is_plain_table(dataset) else None
-        )
-    if recognise is None:
+    found = _SUBSET if type(dataset) is Subset else recogniser_of(dataset, Rows)
+    if found is None:
         raise NotLowered(
             f"{type(dataset).__name__} is Python code; samples in memory are read from tensors, numeric numpy"
             " arrays, torch's TensorDataset, StackDataset, ConcatDataset and Subset, and Hugging Face's"
             " Dataset"
         )
-    if "__getitems__" in getattr(dataset, "__dict__", ()):
-        raise NotLowered(f"this {type(dataset).__name__} was given a __getitems__ of its own; remove it")
-    if type(dataset) in ROWS:
+    check_getitems(dataset)
+    if found.checked:
         check_class(type(dataset))
-    return recognise(dataset)
+    return found.find(dataset)
+
+
+def _described(loader: Any) -> tuple[str, RowSet]:
+    rows = recognise_rows(loader.dataset)
+    if loader.on_error != "raise" and rows.refuses:
+        raise NotLowered(
+            f'on_error="{loader.on_error}" looks at samples one by one, in Python; max_token= makes some'
+            " of them errors"
+        )
+    place = "mapped files" if rows.mapped_files else "memory"
+    return f"{rows.name} of {rows.length} samples in {place}, copied row by row", rows
+
+
+def _collate(collate_fn: Any, sample_types: set[type]) -> tuple[str, PythonCollate | None]:
+    reason, collate = recognise_batch_function(collate_fn, sample_types)
+    return (reason or recognise_collate(collate_fn, sample_types)), collate
 
 
 def _numbers(values: list) -> RowSet:
@@ -212,28 +235,29 @@ def _as_array(indices: Any) -> np.ndarray:
     return array
 
 
-ROWS: dict[type, Callable[[Any], RowSet]] = {
-    **TABLES,
-    TensorDataset: _tensor_dataset,
-    StackDataset: _stack_dataset,
-    ConcatDataset: _concat_dataset,
-    Subset: _subset,
-    Arrays: _stack_dataset,
-    Tokens: token_rows,
-}
+def _tokens(dataset: Any) -> RowSet:
+    from ...datasets.tokens.windows import token_rows
+
+    return token_rows(dataset)
 
 
-def is_plain_table(dataset: Any) -> bool:
-    """Imports nothing: who has a Table has imported what is behind it."""
-    cls = loaded("millrace.datasets.tables.table", "Table")
-    return type(dataset) is cls and dataset.plain_tables() is not None
+def _mapped(dataset: Any) -> RowSet:
+    from ...datasets.hdf5 import mapped_rows
+
+    return mapped_rows(dataset)
 
 
-def recognise_table(dataset: Any) -> RowSet:
-    """The RowSet of a Table for which is_plain_table() holds."""
+def _plain_table(dataset: Any) -> RowSet:
     columns = []
-    for field, tables in zip(dataset.fields, dataset.plain_tables()):
-        sample_type = torch.Tensor if field.shape else np.dtype(field.dtype).type
-        columns.append(Column(tuple(tables), sample_type, field.dtype, field.shape))
-    layout = (dict, tuple((field.name, number) for number, field in enumerate(dataset.fields)))
+    for column, tables in zip(dataset.fields, dataset.plain_tables()):
+        sample_type = torch.Tensor if column.shape else np.dtype(column.dtype).type
+        columns.append(Column(tuple(tables), sample_type, column.dtype, column.shape))
+    layout = (dict, tuple((column.name, number) for number, column in enumerate(dataset.fields)))
     return RowSet("Table", len(dataset), tuple(columns), layout)
+
+
+TABLE, TENSORS, STACKED = Rows(table_rows), Rows(_tensor_dataset), Rows(_stack_dataset)
+JOINED, TOKENS, _SUBSET = Rows(_concat_dataset), Rows(_tokens), Rows(_subset)
+PLAIN_TABLE = Rows(_plain_table, False, claims=lambda table: table.plain_tables() is not None)
+# chunked files make whole batches instead (batches.py)
+MAPPED = Rows(_mapped, False, claims=lambda arrays: arrays.mapped_tables is not None)

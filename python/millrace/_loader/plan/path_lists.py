@@ -29,6 +29,7 @@ from ..._common.lowering.as_shipped import check_class, check_functions
 from ..._common.lowering.recognising import NotLowered, loaded
 from ...frozen_list import FrozenList
 from ..engines.native import Files
+from .pictures import Pictures
 from .source import Source, as_numbers, labelled
 
 _DATASETS = "torchvision.datasets"
@@ -390,3 +391,6 @@ def recognise_timm(root: Any) -> Source:
         target_transforms=(function,),
         on_error="replace",
     )
+
+
+TIMM = Pictures(recognise_timm)

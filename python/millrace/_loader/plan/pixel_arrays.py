@@ -18,7 +18,8 @@ import torch
 from ... import _core
 from ..._common.lowering.recognising import NotLowered, loaded
 from ..engines.native import Files
-from .path_lists import check_overrides, library_code
+from .path_lists import check_overrides, library_code, recognise_torchvision
+from .pictures import Pictures
 from .source import Source, as_numbers, labelled
 
 _MAKES = {"Image", "fromarray", "_Image_fromarray"}
@@ -111,3 +112,6 @@ def _targets(root: Any, layout: Layout) -> list[Any]:
     if not layout.as_int:
         return list(labels)
     return list(map(int, labels.tolist() if type(labels) in (torch.Tensor, np.ndarray) else labels))
+
+
+VISION = Pictures(lambda root: (recogniser_of_arrays(root) or recognise_torchvision)(root))

@@ -5,7 +5,7 @@ that it does not know, for datasets whose pictures it knows how to read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ... import _core
 from ..._common.lowering.prefix import Prefix, prefix_of
@@ -13,7 +13,7 @@ from ..._common.lowering.recognising import NotLowered
 from ...datasets import pillow_decode
 from ..engines.native import Files
 from ..engines.prefix import KnownSteps, Prefixed, PrefixSpec
-from .recognisers import chains_of, counted, recognise_source
+from .pictures import chains_of, counted, recognise_source
 from .source import Source
 
 
@@ -27,6 +27,8 @@ class KnownPart:
     names: list[str]
     files: Files
     counted: str
+
+    tells_refusal: ClassVar[bool] = False
 
     def spec(self, engine: Any) -> PrefixSpec:
         """`engine`: the spec of what runs the rest."""

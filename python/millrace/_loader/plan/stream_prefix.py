@@ -5,7 +5,7 @@ the first step or stage that is not known.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ class KnownStream:
     pipeline: _core.ImagePipeline
     names: list[str]
     counted: str
+
+    tells_refusal: ClassVar[bool] = True
+    """Whether why the transform is refused, if it is, is told in the place of what is left of it."""
 
     def spec(self, engine: Any) -> PrefixSpec:
         """`engine`: the spec of what runs the rest."""

@@ -1,4 +1,4 @@
-"""Streams: a WebDataset whose pictures are decoded and transformed by known transforms."""
+"""Loaders of streams: a WebDataset whose pictures are decoded and transformed by known transforms."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from torch.utils.data import Subset
+
 from ... import _core
+from ..._common.lowering.as_shipped import recognise_collate
 from ..._common.lowering.recognising import NotLowered
 from ..._common.torch_private import default_collate
 from ..arguments import Auto
-from ..engine import batch_memory
+from ..engine import EngineSpec, batch_memory
+from .plan import Recogniser, Stages, late
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from ...datasets.webdataset.handlers import Handler
     from ...datasets.webdataset.holding import Batched
     from ..engines.stream import StreamSpec
+    from .stream_prefix import KnownStream
 
 
 def readers_of(loader: Any) -> int:
@@ -149,3 +155,38 @@ def recognise_stream(loader: Any) -> tuple[str, Stream]:
     stages, batch = tuple(recogniser.stages), recogniser.batch
     stream = Stream(dataset, stages, recogniser.transform, position, batch, recogniser.handler)
     return f"{named(dataset)}, its pictures read by the engine's threads, the rest in the consumer's", stream
+
+
+class Streams(Recogniser):
+    def spec(self, loader: Any, stages: Stages) -> EngineSpec | None:
+        if type(loader.dataset) is Subset:  # it asks for samples by index, which a stream has not
+            return super().spec(loader, stages)
+        stream: Stream | None = stages.ask("dataset", lambda: recognise_stream(loader))
+        made = None if stream is None else stages.ask("transform", lambda: _transform(stream))
+        if loader._auto_collation:
+            stages.ask("collate_fn", lambda: (recognise_collate(loader.collate_fn), None))
+        stages.ask_worker_init(loader)
+        if stream is None or made is None or stages.refusing():
+            return None
+        pipelines, views = made
+        if stream.handler is None:
+            return stream.spec(pipelines, views, loader)
+        decides = "decides about pictures that cannot be decoded"
+        return stages.ask("handler", lambda: (decides, stream.spec(pipelines, views, loader)))
+
+    def known(self, loader: Any, stages: Stages) -> KnownStream:
+        return late(".stream_prefix:known_stream")(loader.dataset)
+
+
+STREAM = Streams()
+
+
+def _transform(stream: Stream) -> tuple[str, tuple[list[_core.ImagePipeline], Views | None]]:
+    from ..._common.lowering.transforms import lowered
+
+    made = lowered(stream.transform)
+    if made.views is not None:
+        stream.check_views(made.views)
+    if made.row_type is np.ndarray:
+        raise NotLowered("streams make tensors, and ToNumpy arrays; use MaybePILToTensor")
+    return ", ".join(made.names), (made.pipelines(made.chains), made.views)

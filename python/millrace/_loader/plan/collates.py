@@ -1,0 +1,132 @@
+"""Recognisers of collate functions that are not torch's default_collate alone.
+
+That one needs no Python. Of pictures that the engine makes, any other function and a target_transform are
+called in next() (engines/python_collate.py): decoding stays native.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..._common.lowering.as_shipped import IMAGE_AND_LABEL, recognise_collate
+from ..._common.lowering.recognising import NotLowered, holder_name, loaded
+from ..._common.lowering.same_code import called
+from ..._common.shipped import is_default_collate
+from ..engines.python_collate import PythonCollate
+
+if TYPE_CHECKING:
+    from ..._common.lowering.views import Views
+
+# What docs/native.md says of it (scripts/native_table.py).
+COLLATE_WORDS = (
+    "`default_collate`, those of millrace's data sets, timm's `fast_collate`, and [yours, in Python,"
+    " after native decoding](#a-collate_fn-of-your-own)"
+)
+_OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whether the result becomes a tuple)
+    "return T(*D(B))": (True, False),
+    "return T(D(B))": (False, False),
+    "B = D(B); return T(*B)": (True, False),
+    "B = D(B); return T(B)": (False, False),
+    "L = D(B); return T(*L)": (True, False),
+    "L = D(B); return T(L)": (False, False),
+    "B = D(B); B = T(*B); return B": (True, False),
+    "B = D(B); B = T(B); return B": (False, False),
+    "L, M = D(B); return T(L, M)": (True, False),
+    "L, M = D(B); L, M = T(L, M); return L, M": (True, True),
+    "L, M = D(B); L, M = T(L, M); return (L, M)": (True, True),
+}
+
+
+def recognise_any_collate(
+    collate_fn: Any, row_type: type | None, views: Views | None = None, container: type = tuple
+) -> tuple[str, PythonCollate | None]:
+    """(what explain() says, what is called with the native batch, None for default_collate), or
+    NotLowered. `row_type`: of pictures; `container`: of samples.
+    """
+    sample_types = container, np.ndarray if row_type is np.ndarray else torch.Tensor, int
+    reason, collate = recognise_batch_function(collate_fn, sample_types)
+    if reason:
+        return reason, collate
+    if not callable(collate_fn):
+        return recognise_collate(collate_fn), None  # which refuses it
+    name = holder_name(collate_fn)
+    if row_type is None:
+        raise NotLowered(
+            f"{name} is Python code, and v1 transforms behind v2's ToImage() make samples of no certain type;"
+            " use v2's for all"
+        )
+    reason = (
+        f"native decode, collate_fn in Python: {name} gets samples, rows of the native batch, inside next()"
+    )
+    return reason, PythonCollate(collate_fn, False, False, False, row_type, views=views)
+
+
+def recognise_batch_function(
+    collate_fn: Any, sample_types: Iterable[type] = IMAGE_AND_LABEL
+) -> tuple[str, PythonCollate | None]:
+    """The same, of what is default_collate, or that and then a function of its batch; ("", None): it is not
+    that.
+    """
+    while type(collate_fn) is functools.partial and not collate_fn.args and not collate_fn.keywords:
+        collate_fn = collate_fn.func
+    if is_default_collate(collate_fn):
+        return recognise_collate(collate_fn, sample_types), None
+    name = holder_name(collate_fn)
+    if (found := called(collate_fn, "return D(B)")) is not None and is_default_collate(found[0]):
+        return f"{name} is {recognise_collate(found[0], sample_types)}", None
+    for template, (spread, as_tuple) in _OF_BATCH.items():
+        if (found := called(collate_fn, template)) is None:
+            continue
+        function, default = found if template.index("T") < template.index("D") else reversed(found)
+        if is_default_collate(default) and not is_default_collate(function) and callable(function):
+            recognise_collate(default, sample_types)
+            reason = (
+                f"native default_collate; {holder_name(function)} of {name} in Python, inside next(), but"
+                " mixing of pictures (MixUp, CutMix) in the threads"
+            )
+            return reason, PythonCollate(function, True, spread, as_tuple, torch.Tensor)
+    return "", None
+
+
+def takes_samples(collate_fn: Any) -> bool:
+    """Whether it gets the samples themselves, which need not have one size, and no batch of them."""
+    try:
+        return callable(collate_fn) and not recognise_batch_function(collate_fn)[0]
+    except NotLowered:
+        return False
+
+
+_TIMM = "timm.data.loader"
+# The names in fast_collate's code, which say which of two generations it is.
+_OLDER = frozenset(
+    {
+        *("isinstance", "tuple", "len", "range", "np", "ndarray", "from_numpy"),
+        *("torch", "zeros", "shape", "uint8", "int64", "tensor", "Tensor", "copy_"),
+    }
+)
+_NEWER = (_OLDER - {"int64", "tensor"}) | {"default_collate", "ndim", "long", "repeat"}
+
+
+def is_fast_collate(loader: Any, dtype: str) -> bool:
+    """Whether its collate_fn is timm's, and makes of samples (tensor or array of `dtype`, int) a tuple of
+    what torch's default_collate makes: of bytes, the engine's batch.
+    """
+    collate_fn = loader.collate_fn
+    if type(collate_fn) is not types.FunctionType or collate_fn is not loaded(_TIMM, "fast_collate"):
+        return False
+    names = frozenset(collate_fn.__code__.co_names)
+    if collate_fn.__module__ != _TIMM or names not in (_OLDER, _NEWER) or dtype != "uint8":
+        return False
+    if names == _OLDER:
+        return True
+    try:
+        recognise_collate(loaded(_TIMM, "default_collate"), (int,))  # which it calls for the labels
+    except NotLowered:
+        return False
+    return True
