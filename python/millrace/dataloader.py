@@ -27,17 +27,16 @@ from ._loader.arguments import (
     checked_pictures,
     checked_remote,
     checked_sampler,
-    hand_on,
     is_tuned,
     refuse_impossible,
     resolved_auto,
     sampler_of_part,
-    take_over,
     unused_by,
     warn_of_the_unused,
 )
 from ._loader.engine import RunRecord, leave_if_ending
 from ._loader.iterator import InlineIterator, iterator_over
+from ._loader.rebuilds import hand_on, keeping_ours
 from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
 from ._profiling import Profiler, settings_of, snapshot
 from ._replay.dump import watch
@@ -107,6 +106,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     _millrace_progress: Progress | None = None
     _millrace_saved: SavedState | None = None  # loaded, for the next iterator
 
+    @keeping_ours
     def __init__(
         self,
         dataset: Dataset[T_co],
@@ -172,7 +172,6 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         self.memory_budget = checked_memory(memory_budget)
         self.tune_file = tune_file
         self.remote, self.remote_workers = remote, remote_workers
-        take_over(self, dataset, num_workers)
         checked_remote(self, workers)
         self._millrace_run = self._millrace_tuning = self._millrace_progress = self._millrace_saved = None
         super().__init__(

@@ -2,6 +2,8 @@
 with torch's loader, and to no other one at which it was made.
 """
 
+import collections
+import collections.abc
 import contextlib
 import itertools
 
@@ -146,6 +148,77 @@ def test_batches_are_of_the_moment_at_which_they_are_taken(kinds, kind, workers,
         for batch in iterator:
             check_usable(batch)
         iterator = iter(loader)
+
+
+class List(list):
+    pass
+
+
+class Tuple(tuple):
+    __slots__ = ()
+
+
+class WithDict(tuple):
+    pass
+
+
+class Pair(collections.namedtuple("Pair", "x y")):
+    pass
+
+
+class Made(collections.abc.Sequence):
+    """Only its __init__ can make one."""
+
+    def __init__(self, items, size=None):
+        self.items, self.size = list(items), size
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, at):
+        return self.items[at]
+
+
+def with_note(made):
+    made.note = "mine"
+    return made
+
+
+CONTAINERS = {
+    "list": lambda rows: with_note(List(rows)),
+    "tuple": lambda rows: Tuple(rows),
+    "tuple with attributes": lambda rows: with_note(WithDict(rows)),
+    "named tuple": lambda rows: with_note(Pair(*rows)),
+    "its own": lambda rows: with_note(Made(rows, size=7)),
+    "of torch": lambda rows: torch.max(torch.stack(rows), 0),
+    "default dict": lambda rows: collections.defaultdict(list, x=rows),
+    "twice": lambda rows: [rows[0], rows[0]],
+}
+
+
+def described(thing):
+    if isinstance(thing, torch.Tensor):
+        return thing.tolist()
+    items = thing.values() if isinstance(thing, dict) else thing
+    return type(thing), getattr(thing, "__dict__", {}).keys(), [described(item) for item in items]
+
+
+@pytest.mark.parametrize("workers", ["workers", "threads"])
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_containers_are_those_that_the_collate_fn_made(kind, workers):
+    options = {"batch_size": 2, "collate_fn": CONTAINERS[kind], **WORKERS[workers]}
+    data = [torch.ones(2), torch.zeros(2)]
+    got = iter(millrace.DataLoader(data, **options))
+    options.pop("worker_method", None)
+    expected = next(iter(TorchLoader(data, **options)))
+    with torch.inference_mode():
+        batch = next(got)
+    assert described(batch) == described(expected)
+    assert getattr(batch, "size", None) == getattr(expected, "size", None)
+    if kind != "its own":  # whose tensors are ordinary ones (docs/limits.md)
+        assert all(tensor.is_inference() for tensor in tensors(batch))
+    if kind == "twice":
+        assert batch[0] is batch[1]
 
 
 @pytest.mark.parametrize("context", ["inference", "device"])

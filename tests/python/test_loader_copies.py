@@ -5,8 +5,10 @@ comes out works, at its place.
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import pickle
+import warnings
 
 import millrace
 import pytest
@@ -196,3 +198,57 @@ def test_a_loader_made_of_torchs_arguments_has_ours_too(around, workers):
     assert {name: getattr(other, name) for name in given} == {name: OURS[name] for name in given}
     with pytest.warns(UserWarning, match="worker_method=, pictures=, snapshot_every_n_steps=, history= have"):
         TorchsLoader(data, **torchs_arguments(loader))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TorchsLoader(data, num_workers=loader.num_workers)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda old: {"num_workers": old.num_workers},
+        lambda old: {"num_workers": max(old.num_workers, 1), "collate_fn": old.collate_fn},
+        lambda old: {"num_workers": old.num_workers, "timeout": old.timeout},
+        lambda old: {**torchs_arguments(old), "timeout": 0},
+        lambda old: {**torchs_arguments(old), "collate_fn": list},
+    ],
+    ids=["workers", "workers, collate_fn", "workers, timeout", "no timeout", "other collate_fn"],
+)
+def test_a_loader_that_copies_some_numbers_of_another_one_is_none_made_of_it(copied, workers):
+    old = DataLoader(ROWS, num_workers=workers, on_error="skip", history=False)
+    for data in (ROWS, torch.utils.data.Subset(ROWS, [1])):
+        made = DataLoader(data, **copied(old))
+        assert (made.on_error, made.history, type(made.timeout)) == ("raise", True, int)
+
+
+def test_arguments_that_are_given_win_over_those_of_the_old_loader():
+    old = DataLoader(ROWS, on_error="skip", history=False, auto_epoch=True)
+    made = DataLoader(ROWS, **torchs_arguments(old), on_error="raise", history=True)
+    assert (made.on_error, made.history, made.auto_epoch) == ("raise", True, True)
+
+
+def test_an_old_loader_may_be_gone_before_the_new_one_is_made():
+    arguments = torchs_arguments(DataLoader(ROWS, on_error="skip", history=False))
+    gc.collect()
+    assert DataLoader(ROWS, **arguments).on_error == "skip"
+
+
+def test_a_loader_made_anew_has_a_history_of_its_own():
+    old = DataLoader(ROWS, 4, history=millrace.BatchHistory(7, hashes=True))
+    for given in ({}, {"history": old.history}):  # Lightning gives ours, too, where it sees them
+        made = DataLoader(ROWS, 4, **torchs_arguments(old), **given)
+        assert made.history is not old.history and (made.history.max_steps, made.history.hashes) == (7, True)
+
+
+@pytest.mark.parametrize("timeout", [0, 5, 2.5])
+def test_numbers_of_a_loader_are_saved_as_numbers(timeout):
+    class Local:  # cannot be pickled: numbers of a loader take no dataset along
+        def __len__(self):
+            return 4
+
+    loader = DataLoader(Local(), num_workers=2, timeout=timeout, on_error="skip")
+    numbers = {"num_workers": loader.num_workers, "timeout": loader.timeout}
+    assert numbers == {"num_workers": 2, "timeout": timeout} and repr(loader.timeout) == str(timeout)
+    assert by_pickle(numbers) == copy.deepcopy(numbers) == numbers
+    assert type(loader.num_workers) is int  # as YAML and torch.load(weights_only=True) want it

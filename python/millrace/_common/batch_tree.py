@@ -38,17 +38,21 @@ def leaves(value: Any, found: list[Any]) -> list[Any]:
     return found
 
 
-def rebuilt(value: Any, new: Callable[[Any], Any]) -> Any:
+def rebuilt(value: Any, new: Callable[[Any], Any], known: bool = False) -> Any:
     """`value` with `new(leaf)` in place of each leaf. Containers keep their types; what holds no leaf stays
-    the same object.
+    the same object. `known`: so does a container of a class that only its own __init__ can make.
     """
     if isinstance(value, torch.Tensor) or moves_itself(value):
         return new(value)
     if isinstance(value, Mapping):
-        parts = {key: rebuilt(part, new) for key, part in value.items()}
+        if known and not isinstance(value, (dict, UserDict)):
+            return value
+        parts = {key: rebuilt(part, new, known) for key, part in value.items()}
         return value if all(parts[key] is value[key] for key in parts) else _like_mapping(value, parts)
     if isinstance(value, Sequence) and not isinstance(value, _LEAVES):
-        items = [rebuilt(part, new) for part in value]
+        if known and not isinstance(value, (list, tuple)):
+            return value
+        items = [rebuilt(part, new, known) for part in value]
         return value if all(a is b for a, b in zip(items, value)) else _like_sequence(value, items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {
@@ -56,7 +60,9 @@ def rebuilt(value: Any, new: Callable[[Any], Any]) -> Any:
             for field in dataclasses.fields(value)
             if hasattr(value, field.name)
         }
-        changed = {name: made for name, part in parts.items() if (made := rebuilt(part, new)) is not part}
+        changed = {
+            name: made for name, part in parts.items() if (made := rebuilt(part, new, known)) is not part
+        }
         if not changed:
             return value
         clone = copy.copy(value)
@@ -81,10 +87,19 @@ def _like_mapping(value: Any, parts: dict[Any, Any]) -> Any:
 
 
 def _like_sequence(value: Any, items: list[Any]) -> Any:
-    if type(value) is list:
-        return items
+    if type(value) in (list, tuple):
+        return type(value)(items)
     try:
-        return value._make(items) if hasattr(value, "_make") else type(value)(items)
+        if isinstance(value, list):  # copies keep what a subclass has beside its items
+            clone = copy.copy(value)
+            for at, item in enumerate(items):
+                clone[at] = item
+            return clone
+        if isinstance(value, tuple) and not hasattr(value, "n_sequence_fields"):  # torch.return_types have
+            made = tuple.__new__(type(value), items)
+            getattr(made, "__dict__", {}).update(getattr(value, "__dict__", {}))
+            return made
+        return type(value)(items)
     except TypeError:
         return items
 

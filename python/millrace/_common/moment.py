@@ -44,12 +44,19 @@ def ordinary(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def as_taken(batch: Any, inference: bool) -> Any:
-    """The batch over the same memory. Its plain tensors are of inference mode, or are not."""
+    """The batch over the same memory, with its plain tensors in inference mode or out of it.
+
+    One tensor at two places stays one. Containers of a class that only its own __init__ can make stay as they
+    are.
+    """
+    made: dict[int, Any] = {}
 
     def taken(leaf: Any) -> Any:
         if not _core.is_plain_tensor(leaf) or leaf.is_inference() == inference:
             return leaf
-        return torch.empty(0, dtype=leaf.dtype, device=leaf.device).set_(leaf)
+        if id(leaf) not in made:
+            made[id(leaf)] = torch.empty(0, dtype=leaf.dtype, device=leaf.device).set_(leaf)
+        return made[id(leaf)]
 
     with torch.inference_mode(inference):
-        return rebuilt(batch, taken)
+        return rebuilt(batch, taken, known=True)

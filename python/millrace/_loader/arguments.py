@@ -9,10 +9,8 @@ import functools
 import math
 import multiprocessing
 import os
-import sys
 import warnings
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -28,48 +26,12 @@ from .._history.recorder import BatchHistory
 from ..errors import UnavailableError
 from ..samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
 
-_TORCHS_INIT = torch.utils.data.DataLoader.__init__.__code__  # before install()
 _LISTS_AHEAD = 16
 _WAITING_PER_CPU, _FEW = 4, 8
 
 
-class Workers(int):
-    """num_workers of a loader that has arguments which torch's class does not have.
-
-    Frameworks build a loader anew from torch's arguments, as they find them in its attributes. This is one of
-    these, by which the new loader finds the old one, and takes the others from it.
-    """
-
-    loader: Callable[[], Any] = staticmethod(lambda: None)  # a weak reference
-    copied: tuple[Any, dict[str, Any]] = None, {}
-
-    @property
-    def origin(self) -> tuple[Any, dict[str, Any]]:
-        """The loader's dataset and arguments; in copies, what they were."""
-        loader = self.loader()
-        return self.copied if loader is None else (loader.dataset, _given(loader))
-
-    def __lt__(self, other: int) -> bool:
-        """torch's __init__ asks for that: it may make a loader of torch's class in the place of ours."""
-        caller = sys._getframe(1)
-        if caller.f_code is _TORCHS_INIT:
-            _warn_of_the_lost(self, caller.f_locals["self"], caller.f_locals["dataset"])
-        return int(self) < other
-
-    def __reduce__(self) -> Any:
-        return _copied, (type(self), int(self), self.origin)
-
-
-class Auto(Workers):
-    """A number that stands for "auto". Who takes it from a loader's attributes and makes another loader of it
-    gives "auto" on.
-    """
-
-
-def _copied(kind: type[Workers], number: int, origin: tuple[Any, dict[str, Any]]) -> Workers:
-    made = kind(number)
-    made.copied = origin
-    return made
+class Auto(int):
+    """A number that stands for "auto". Copying it to another loader keeps "auto"."""
 
 
 def is_auto(value: Any, name: str) -> bool:
@@ -138,49 +100,6 @@ OURS = {
     "remote": None,
     "remote_workers": "auto",
 }
-
-
-def take_over(loader: Any, dataset: Any, num_workers: Any) -> None:
-    """Sets the arguments of ours that `loader` was not given as the loader had them that it is built from."""
-    for name, value in (_handed_on(num_workers, dataset) | _given(loader)).items():
-        setattr(loader, "_device_argument" if name == "device" else name, value)
-    if loader._device_argument is not None:
-        loader.device = loader._device_argument
-
-
-def hand_on(loader: Any) -> None:
-    """What take_over() of a loader that is built from this one needs."""
-    number = loader.num_workers
-    if _given(loader) and isinstance(number, int):
-        loader.num_workers = (Auto if isinstance(number, Auto) else Workers)(number)
-        loader.num_workers.loader = weakref.ref(loader)
-    elif type(number) is Workers:
-        loader.num_workers = int(number)
-
-
-def _handed_on(num_workers: Any, dataset: Any) -> dict[str, Any]:
-    """The arguments of the loader that a framework builds another one from, if it does: that one has its
-    num_workers, and its dataset, or one of the framework's around that.
-    """
-    if not isinstance(num_workers, Workers):
-        return {}
-    whole, given = num_workers.origin
-    return given if whole is dataset or whole is getattr(dataset, "dataset", dataset) else {}
-
-
-def _given(loader: Any) -> dict[str, Any]:
-    found = ((name, getattr(loader, "_device_argument" if name == "device" else name)) for name in OURS)
-    return {name: value for name, value in found if value != OURS[name]}
-
-
-def _warn_of_the_lost(num_workers: Workers, made: Any, dataset: Any) -> None:
-    given = _handed_on(num_workers, dataset)
-    if given and not hasattr(type(made), "_device_argument"):
-        names = ", ".join(f"{name}=" for name in given)
-        advise(
-            f"a loader of torch's class was made of a millrace.DataLoader, and {names} have no effect in it:"
-            " call millrace.install() first, so that frameworks make ours"
-        )
 
 
 DECODE = ("cpu", "gpu", "auto")  # where pictures are decoded
