@@ -23,7 +23,6 @@ from typing import Any
 
 from .. import _core
 from .._common.regular_files import write_whole
-from .._common.signed_urls import unsigned
 from .._history.recorder import LOADERS
 
 _logger = logging.getLogger("millrace")
@@ -205,6 +204,8 @@ def _transfers() -> list[dict[str, Any]]:
     result = []
     for owner in [] if engine is None else list(engine._owners):
         with contextlib.suppress(Exception):
+            from .._common.signed_urls import unsigned  # what has transfers has imported it
+
             for transfer in list(owner.transfers):
                 stats = {} if transfer.file is None else transfer.file.stats()
                 entry = {"url": unsigned(transfer.location.url), "opened": transfer.file is not None}
