@@ -68,16 +68,17 @@ def test_scripts_run_and_parse(script: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("red", "run", "code"),
+    ("red", "landing", "run", "code"),
     [
-        ("", ["setup", "lint", "sanitize", "test", "test-slow TENTH=7"], 0),
-        ("test-slow", ["setup", "lint", "sanitize", "test", "test-slow TENTH=7"], 0),
-        ("test", ["setup", "lint", "sanitize", "test"], 1),
-        ("sanitize", ["setup", "lint", "sanitize"], 1),
+        ("", "", ["setup", "lint", "sanitize", "test", "test-slow TENTH=7"], 0),
+        ("", "1", ["setup", "lint", "sanitize", "test"], 0),
+        ("test-slow", "", ["setup", "lint", "sanitize", "test", "test-slow TENTH=7"], 0),
+        ("test", "", ["setup", "lint", "sanitize", "test"], 1),
+        ("sanitize", "1", ["setup", "lint", "sanitize"], 1),
     ],
 )
 def test_ci_runs_everything_and_says_what_was_red(
-    red: str, run: list[str], code: int, tmp_path: Path
+    red: str, landing: str, run: list[str], code: int, tmp_path: Path
 ) -> None:
     """With a make that notes what it is asked for, and fails for `red`."""
     (tmp_path / ".ci").mkdir()
@@ -89,7 +90,7 @@ def test_ci_runs_everything_and_says_what_was_red(
     for name, script in programs.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
         (tmp_path / name).chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "LANDING": landing}
     done = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert done.returncode == code, done.stdout + done.stderr
     assert (tmp_path / "asked").read_text().splitlines() == run
