@@ -27,16 +27,17 @@ from ._loader.arguments import (
     checked_pictures,
     checked_remote,
     checked_sampler,
+    hand_on,
     is_tuned,
+    keeping_ours,
     refuse_impossible,
     resolved_auto,
-    sampler_of_part,
     unused_by,
     warn_of_the_unused,
 )
 from ._loader.engine import RunRecord, leave_if_ending
 from ._loader.iterator import InlineIterator, iterator_over
-from ._loader.rebuilds import hand_on, keeping_ours
+from ._loader.parts import sampler_of_part
 from ._loader.states import Progress, SavedState, before_first_epoch, fingerprint
 from ._profiling import Profiler, settings_of, snapshot
 from ._replay.dump import watch

@@ -9,23 +9,27 @@ import functools
 import math
 import multiprocessing
 import os
+import sys
 import warnings
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch.utils.data
 from torch.utils.data import IterableDataset
 
 from .. import _core
 from .._common.callers import level_of_the_loop
-from .._common.data_parallel import EQUAL_STEPS, Part
+from .._common.data_parallel import EQUAL_STEPS
 from .._common.lowering.recognising import NotLowered, loaded
 from .._common.torch_private import _DatasetKind
 from .._history.recorder import BatchHistory
 from ..errors import UnavailableError
-from ..samplers import DistributedSampler, LengthGroupedSampler, StratifiedBatchSampler
+from ..samplers import LengthGroupedSampler, StratifiedBatchSampler
 
+_TORCHS_INIT = torch.utils.data.DataLoader.__init__.__code__  # before install()
+_Init = TypeVar("_Init", bound=Callable[..., None])
 _LISTS_AHEAD = 16
 _WAITING_PER_CPU, _FEW = 4, 8
 
@@ -100,6 +104,95 @@ OURS = {
     "remote": None,
     "remote_workers": "auto",
 }
+
+
+class Carrier:
+    """The `timeout` of a loader that was given arguments of ours: see rebuilds.py.
+
+    Its copies and pickles have these, but not the loader's dataset. A `__setstate__` of the loader cannot
+    bring them: Accelerate's wrappers would find it in the place of their own.
+    """
+
+    loader: Callable[[], Any] = staticmethod(lambda: None)
+    dataset: Callable[[], Any]  # a weak reference, if there can be one; not in copies
+    collate_fn: Callable[[], Any]  # the same
+    num_workers: int
+    given: dict[str, Any]  # for frameworks that let go of the old loader before they build the new one
+
+    def __lt__(self, other: float) -> bool:
+        """torch's __init__ asks for that: warns if it makes a loader of torch's class instead of ours."""
+        caller = sys._getframe(1)
+        if caller.f_code is _TORCHS_INIT and not hasattr(caller.f_locals["self"], "_device_argument"):
+            from .rebuilds import what_is_lost
+
+            advise(what_is_lost(self, caller.f_locals))
+        return self.plain() < other
+
+    def ours(self, old: Any) -> dict[str, Any]:
+        return self.given if old is None else ours_of(old)
+
+    def plain(self) -> float:
+        return float(self) if isinstance(self, float) else int(cast(int, self))
+
+    def __reduce__(self) -> Any:
+        return _copied, (type(self), self.plain(), self.num_workers, self.given)
+
+
+class _Whole(Carrier, int):
+    pass
+
+
+class _Broken(Carrier, float):
+    pass
+
+
+def _copied(kind: Any, number: float, num_workers: int, given: dict[str, Any]) -> Any:
+    made = kind(number)
+    made.num_workers, made.given = num_workers, given
+    return made
+
+
+def _reference(thing: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return lambda: thing
+
+
+def ours_of(loader: Any) -> dict[str, Any]:
+    """Those that are not what they are where they are not given."""
+    found = ((name, getattr(loader, "_device_argument" if name == "device" else name)) for name in OURS)
+    return {name: value for name, value in found if value != OURS[name]}
+
+
+def keeping_ours(init: _Init) -> _Init:
+    """`init` of DataLoader; a loader that is built from another one's arguments gets ours of that one, too.
+    Arguments that are given explicitly stay.
+    """
+
+    @functools.wraps(init)
+    def keeping(self: Any, *arguments: Any, **options: Any) -> None:
+        carrier = next((v for v in (*arguments, *options.values()) if isinstance(v, Carrier)), None)
+        if carrier is not None:
+            from .rebuilds import with_ours
+
+            options = with_ours(carrier, init, (self, *arguments), options)
+        init(self, *arguments, **options)
+
+    return cast(_Init, keeping)
+
+
+def hand_on(loader: Any) -> None:
+    """Makes loader.timeout a Carrier if there is something to carry, else a plain number."""
+    timeout, given = loader.timeout, ours_of(loader)
+    if isinstance(timeout, Carrier):
+        timeout = timeout.plain()
+    if given and isinstance(timeout, (int, float)):
+        timeout = (_Broken if isinstance(timeout, float) else _Whole)(timeout)
+        timeout.loader, timeout.dataset = weakref.ref(loader), _reference(loader.dataset)
+        timeout.collate_fn, timeout.num_workers = _reference(loader.collate_fn), loader.num_workers
+        timeout.given = given
+    loader.timeout = timeout
 
 
 DECODE = ("cpu", "gpu", "auto")  # where pictures are decoded
@@ -285,29 +378,3 @@ def recognise_worker_init(worker_init_fn: Any, num_workers: int) -> str:
         f"{name} may do anything to a worker process, and there is none; drop it if it only seeds: native"
         " randomness follows loader.seed"
     )
-
-
-def sampler_of_part(
-    dataset: Any, sampler: Any, batch_sampler: Any, shuffle: bool | None, part: Part
-) -> tuple[Any, bool | None]:
-    """(sampler, shuffle) of a loader that was given a process_group: its part of the dataset, unless a
-    sampler says which that is.
-    """
-    if isinstance(dataset, IterableDataset):
-        raise ValueError(
-            "process_group= divides a map-style dataset; an IterableDataset divides itself, in its __iter__"
-        )
-    given = getattr(batch_sampler, "sampler", batch_sampler) if sampler is None else sampler
-    if given is None:
-        return (
-            DistributedSampler(dataset, num_replicas=part.size, rank=part.rank, shuffle=bool(shuffle)),
-            None,
-        )
-    place = getattr(given, "rank", part.rank), getattr(given, "num_replicas", part.size)
-    if place != (part.rank, part.size):
-        raise ValueError(
-            f"the sampler is for rank {place[0]} of {place[1]}, but the process_group makes this rank"
-            f" {part.rank} of {part.size}; leave the sampler out, or give it rank and num_replicas of the"
-            " group"
-        )
-    return sampler, shuffle
