@@ -142,7 +142,6 @@ struct Dataset {
       py::gil_scoped_release release;
       shape = worker->prepare(sample, form);
     }
-    const std::vector<transforms::OutputShape> parts = worker->parts();
     if (interleaved) shape = {shape.height, shape.width, shape.channels};
     void* data = nullptr;
     py::object tensor = new_row_tensor(shape, native->pipeline().output_type(), &data);
@@ -153,6 +152,7 @@ struct Dataset {
       else
         worker->finish({static_cast<uint8_t*>(data)});
     }
+    const auto parts = several ? worker->parts() : std::vector<transforms::OutputShape>{};
     put_worker(std::move(worker));
     if (!several) return tensor;
     if (native->stacked)

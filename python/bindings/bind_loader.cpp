@@ -27,8 +27,8 @@ py::object ragged_of(loader::Batch& batch, size_t views) {
   }
   std::vector<std::deque<py::object>> made(parts.size());
   for (size_t block = 0; block < parts.size(); ++block) {
-    core::Lease lease = std::move(block == 0 ? batch.images : batch.further[block - 1]);
-    for (PyObject* tensor : tensors::tensors_from_lease(std::move(lease), parts[block], batch.type))
+    for (PyObject* tensor :
+         tensors::tensors_from_lease(std::move(batch.block(block)), parts[block], batch.type))
       made[block].push_back(py::reinterpret_steal<py::object>(tensor));
   }
   std::vector<py::tuple> by_view(views);
@@ -195,10 +195,8 @@ void bind_loader(py::module_& m) {
   engine.def("submit_form", &Loader::submit_form, py::arg("indices"), py::arg("form"));
   engine.def("submit_mixed", &Loader::submit_mixed, py::arg("indices"), py::arg("partners"), py::arg("own"),
              py::arg("other"), py::arg("box") = py::none());
-  engine.def_property_readonly("mixes", [](const Loader& loader) {
-    return loader.dataset->shapes().empty() && !loader.dataset->ragged &&
-           loader.dataset->pipeline().mixer() != nullptr;
-  });
+  engine.def_property_readonly("mixes",
+                               [](const Loader& loader) { return loader.dataset->mixer() != nullptr; });
   engine.def(
       "set_limits", [](Loader& loader, int threads, int slots) { loader.native->set_limits(threads, slots); },
       py::arg("threads"), py::arg("slots"));

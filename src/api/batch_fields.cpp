@@ -53,10 +53,16 @@ Field BatchMemory::dense(const FieldSpec& spec, int64_t rows, void* data,
   return {spec.name, spec.dtype, std::move(shape), own, std::move(keeper)};
 }
 
+Field BatchMemory::numbers(const FieldSpec& spec, std::span<const int64_t> values) const {
+  auto [data, owner] = allocate(values.size_bytes());
+  if (!values.empty()) std::memcpy(data, values.data(), values.size_bytes());
+  std::vector<int64_t> shape{std::ssize(values) / elements_of(spec.shape)};
+  shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+  return {spec.name, DType::i64, std::move(shape), data, std::move(owner)};
+}
+
 Field BatchMemory::labels(std::span<const int64_t> labels) const {
-  auto [data, owner] = allocate(labels.size_bytes());
-  if (!labels.empty()) std::memcpy(data, labels.data(), labels.size_bytes());
-  return {"label", DType::i64, {static_cast<int64_t>(labels.size())}, data, std::move(owner)};
+  return numbers({"label", DType::i64, {}, false}, labels);
 }
 
 std::shared_ptr<void> shared(core::Lease lease) { return std::make_shared<core::Lease>(std::move(lease)); }

@@ -28,6 +28,8 @@ class BatchMemory {
   std::pair<void*, std::shared_ptr<void>> allocate(size_t bytes) const;
   // [rows, shape...], at `data`, which `owner` keeps.
   Field dense(const FieldSpec& spec, int64_t rows, void* data, const std::shared_ptr<void>& owner) const;
+  // [rows, shape...] of whole numbers, copied.
+  Field numbers(const FieldSpec& spec, std::span<const int64_t> values) const;
   Field labels(std::span<const int64_t> labels) const;  // "label"
 
  private:

@@ -52,17 +52,14 @@ std::vector<Field> ragged_fields(loader::Batch& batch, const BatchMemory& memory
   auto [data, owner] = memory.allocate(static_cast<size_t>(offsets.back()) * element);
   for (size_t i = 0; i < batch.ragged.size(); ++i) {
     const loader::RaggedRow& row = batch.ragged[i];
-    const core::Lease& block = row.block == 0 ? batch.images : batch.further[row.block - 1];
     std::memcpy(static_cast<uint8_t*>(data) + static_cast<size_t>(offsets[i]) * element,
-                block.data() + row.offset, static_cast<size_t>(offsets[i + 1] - offsets[i]) * element);
+                batch.block(row.block).data() + row.offset,
+                static_cast<size_t>(offsets[i + 1] - offsets[i]) * element);
   }
-  auto [lengths, keeper] = memory.allocate(sizes.size() * sizeof(int64_t));
-  if (!sizes.empty()) std::memcpy(lengths, sizes.data(), sizes.size() * sizeof(int64_t));
   std::vector<Field> fields;
   fields.emplace_back("image", batch.type, std::vector{offsets.back()}, data, std::move(owner),
                       std::move(offsets));
-  fields.emplace_back(kSize.name, kSize.dtype, std::vector<int64_t>{batch.rows, 3}, lengths,
-                      std::move(keeper));
+  fields.push_back(memory.numbers(kSize, sizes));
   fields.push_back(memory.labels(batch.labels));
   return fields;
 }

@@ -52,11 +52,12 @@ void close_gaps(loader::Batch& batch, std::vector<int64_t>& rows) {
       ++hole;
       continue;
     }
-    if (const int64_t to = std::ssize(rows); to != row && !batch.ragged.empty())
-      batch.ragged[static_cast<size_t>(to)] = std::move(batch.ragged[static_cast<size_t>(row)]);
-    else if (to != row)
-      std::memcpy(batch.images.data() + static_cast<size_t>(to) * bytes,
-                  batch.images.data() + static_cast<size_t>(row) * bytes, bytes);
+    if (const auto to = rows.size(), from = static_cast<size_t>(row); to != from) {
+      if (batch.ragged.empty())
+        std::memcpy(batch.images.data() + to * bytes, batch.images.data() + from * bytes, bytes);
+      else
+        batch.ragged[to] = std::move(batch.ragged[from]);
+    }
     rows.push_back(row);
   }
   if (rows.empty() && !batch.skipped.empty()) {

@@ -11,7 +11,7 @@ namespace millrace::loader {
 std::unique_ptr<DataLoader> DataLoader::create(std::shared_ptr<const ImageDataset> dataset,
                                                const LoaderOptions& options) {
   RowSource source = picture_rows(dataset);
-  if (dataset->views.size() == 1 && !dataset->ragged) source.mixer = dataset->pipeline().mixer();
+  source.mixer = dataset->mixer();
   return make_loader(std::move(source), options);
 }
 

@@ -64,7 +64,7 @@ struct SkippedRow {
 
 // A row of a batch whose rows have shapes of their own: its parts lie one behind another.
 struct RaggedRow {
-  size_t block = 0, offset = 0;                // where it begins, in bytes; block 0 is Batch::images
+  size_t block = 0, offset = 0;                // where it begins: bytes in Batch::block()
   std::vector<transforms::OutputShape> parts;  // dense each; none: the row was left out
 };
 
@@ -77,10 +77,13 @@ struct Batch {
   base::DType type = base::DType::f32;
   core::Lease images;                // rows x shape elements, dense
   std::vector<RaggedRow> ragged;     // in place of that, of sources whose rows are ragged: each of them
-  std::vector<core::Lease> further;  // block b > 0 is further[b - 1]
+  std::vector<core::Lease> further;  // the ragged rows' blocks behind that
   std::vector<int64_t> labels;
   std::vector<SkippedRow> skipped;  // by row; `leave` only
   std::vector<RowKey> keys;  // which sample each row became in the end, and as which occurrence of its index
+
+  core::Lease& block(size_t number) { return number == 0 ? images : further[number - 1]; }
+  const core::Lease& block(size_t number) const { return number == 0 ? images : further[number - 1]; }
 };
 
 // More are only counted: of a data set that is largely unreadable, they would fill the memory, epoch by

@@ -44,12 +44,16 @@ struct ImageDataset {
   std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
 
   const transforms::ImagePipeline& pipeline() const { return *views.front(); }
+  // Of rows that are one view of one shape; null where they cannot be mixed.
+  const transforms::RowMixer* mixer() const {
+    return views.size() == 1 && !stacked && !ragged ? pipeline().mixer() : nullptr;
+  }
 
   // What is made of the pictures of a batch of this form; all views where there are no forms.
   std::span<const std::shared_ptr<const transforms::ImagePipeline>> made_for(size_t form) const;
 
-  // The shapes of several views, or of those that are stacked; empty: there is one, or forms, or they are ragged. Throws
-  // Error(invalid_argument) when these are not fixed, or the types differ, of forms too, or shapes that are
+  // The shapes of several views, or of those that are stacked; empty: there is one, or forms, or they are
+  // ragged. Throws Error(invalid_argument) when these are not fixed, or the types differ, of forms too, or shapes that are
   // stacked.
   std::vector<transforms::OutputShape> shapes() const;
   // The same, of views that have blocks of their own.

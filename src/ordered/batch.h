@@ -29,8 +29,8 @@ struct Slot {
   size_t ring = 0;
   size_t rows = 0;
   std::optional<size_t> row_bytes;  // nothing: only rows will tell; it gets the bytes that the last batch had
-  size_t wanted =
-      0;  // where rows vary, the bytes that they took; written by who holds a unit, read when all are settled
+  // Where rows vary, the bytes that they took. Written by who holds a unit, read when all are settled.
+  size_t wanted = 0;
   core::Lease lease{};
 };
 

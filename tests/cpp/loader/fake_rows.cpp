@@ -110,7 +110,7 @@ std::span<const uint8_t> row_of(const Batch& batch, int64_t row) {
   const RaggedRow& where = batch.ragged[static_cast<size_t>(row)];
   int64_t bytes = 0;
   for (const transforms::OutputShape& part : where.parts) bytes += part.elements();
-  const core::Lease& block = where.block == 0 ? batch.images : batch.further[where.block - 1];
+  const core::Lease& block = batch.block(where.block);
   EXPECT_LE(where.offset + static_cast<size_t>(bytes), block.size_bytes());
   return {block.data() + where.offset, static_cast<size_t>(bytes)};
 }

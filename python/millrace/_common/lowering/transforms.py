@@ -58,11 +58,12 @@ class Lowered:
         return _type_of(self.chains[0])
 
     def pipelines(
-        self, chains: Sequence[list[dict[str, Any]]], any_sizes: bool = False
+        self, chains: Sequence[list[dict[str, Any]]], any_sizes: Callable[[], bool] = lambda: False
     ) -> list[_core.ImagePipeline]:
         """`chains`, which may have got a step more, as the engine has them. NotLowered where an op has
         arguments that the engine refuses, which torchvision then refuses in its own words, and where one of
-        several views has no fixed size, unless `any_sizes`, or not that of those it is stacked with.
+        several views has no fixed size, or not that of those it is stacked with. `any_sizes` says whether
+        pictures of a batch need not have one size; asked where that matters.
         """
         try:
             made = [_core.ImagePipeline(chain) for chain in chains]
@@ -71,7 +72,11 @@ class Lowered:
         shapes = {pipeline.fixed_shape for pipeline in made}
         if self.stacks and len(shapes) > 1:
             raise NotLowered("views of several sizes are stacked, which torch.stack refuses")
-        if self.drawn_size is None and None in shapes and (self.stacks or len(made) > 1 and not any_sizes):
+        if (
+            self.drawn_size is None
+            and None in shapes
+            and (self.stacks or (len(made) > 1 and not any_sizes()))
+        ):
             raise NotLowered(
                 "one of several views has the size of its picture; end it with a crop or a resize to a fixed"
                 " size"

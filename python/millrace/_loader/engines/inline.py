@@ -57,11 +57,13 @@ class InlineEngine(Counting):
             dataset = setup.prefix.standing(setup).in_place_of(dataset)
             self._stand_in = dataset if isinstance(dataset, StandIn) else None
         arguments = self._kind, dataset, self._batched
-        how = loader.drop_last, *(() if self._sink is None else (self._sink, setup.on_error))
-        collate = collating(loader.collate_fn) if self._sink is None else loader.collate_fn
-        make = partial(
-            _DatasetKind.create_fetcher if self._sink is None else make_fetcher, *arguments, collate, *how
-        )
+        make: Callable[[], Any]
+        if self._sink is None:
+            collate = collating(loader.collate_fn)
+            make = partial(_DatasetKind.create_fetcher, *arguments, collate, loader.drop_last)
+        else:
+            how = loader.collate_fn, loader.drop_last, self._sink, setup.on_error
+            make = partial(make_fetcher, *arguments, *how)
         goes_on = saved is not None and not saved.finished
         self.fetcher = make() if goes_on else begin_epoch(setup.dataset, make)
         self._pictures = PictureCounts() if loader.pictures == "lazy" else None

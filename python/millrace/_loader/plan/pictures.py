@@ -56,9 +56,7 @@ class Pictures(Recogniser):
         if source is None:
             stages.ask_the_others(loader)
             return None
-        own_collate = not is_default_collate(loader.collate_fn)
-        any_sizes = own_collate and takes_samples(loader.collate_fn)
-        transform = stages.ask("transform", lambda: _transform(source, any_sizes))
+        transform = stages.ask("transform", lambda: _transform(loader, source))
         if functions := [f for f in source.target_transforms if f is not None]:
             names = ", ".join(dict.fromkeys(map(holder_name, functions)))
             called = f"{names}, called in next() for each sample of the batch, in order"
@@ -207,8 +205,7 @@ def _collate(
     return recognise_any_collate(loader.collate_fn, row_type, views, container)
 
 
-def _transform(source: Source, any_sizes: bool) -> tuple[str, tuple[list[_core.ImagePipeline], Lowered]]:
-    """any_sizes: pictures of a batch need not have one size."""
+def _transform(loader: Any, source: Source) -> tuple[str, tuple[list[_core.ImagePipeline], Lowered]]:
     # loaders of rows do without the many modules of these
     from ..._common.lowering.batch_sizes import BatchSizes
     from ..._common.lowering.transforms import lowered
@@ -229,4 +226,4 @@ def _transform(source: Source, any_sizes: bool) -> tuple[str, tuple[list[_core.I
     reason = ", ".join(names)
     if made.drawn_size is not None:
         reason += f"; each batch has a size of {made.drawn_size}"
-    return reason, (made.pipelines(chain, any_sizes), made)
+    return reason, (made.pipelines(chain, partial(takes_samples, loader.collate_fn)), made)
