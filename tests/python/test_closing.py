@@ -18,10 +18,10 @@ def test_a_worker_that_dies_while_it_is_closed_is_no_error():
     stop = end.stop
 
     def stopped():
-        stop()
-        for worker in workers:
+        for worker in workers:  # before it is told to end, which it might
             os.kill(worker.pid, signal.SIGKILL)
         assert wait_until(lambda: all(psutil.Process(w.pid).status() == "zombie" for w in workers))
+        stop()
 
     end.stop = stopped
     iterator._shutdown_workers()
