@@ -46,10 +46,6 @@ from .states import CursorSampler, Progress, put_ended_back
 _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines that read ahead
 
 
-def _plainly(call: Any, *arguments: Any) -> Any:
-    return call(*arguments)
-
-
 def _has_contexts() -> bool:
     """Whether this moment has one of those that moment.py is about."""
     return is_inference_mode_enabled() or _len_torch_function_stack() > 0 or _is_any_autocast_enabled()
@@ -68,7 +64,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._spec, self._record, self._progress = spec, record, progress
         self._ended = False
         self._ahead = record.engine != "inline"  # batches are made, at other moments than they are taken
-        self._call = _plainly  # or bare(), at moments that have a context which such batches do not belong to
+        self._apart = False  # whether this moment has a context that such batches do not belong to
         if spec.native and not spec.streams:
             progress.is_native()
         progress.is_keyed = spec.keyed
@@ -113,7 +109,8 @@ class LoaderIterator(_BaseDataLoaderIter):
         # Processes that are forked inherit the consumer's contexts, as torch's; and without workers a dataset
         # runs in them.
         apart = self._spec.native or record.engine == "threads"
-        engine = self._engine = (bare if apart and _has_contexts() else _plainly)(self._spec.open, setup)
+        opens = self._spec.open
+        engine = self._engine = bare(opens, setup) if apart and _has_contexts() else opens(setup)
         self._workers, self._shutdown = engine.workers, False
         record.live = engine.stats
         if engine.rows is not None:
@@ -135,7 +132,7 @@ class LoaderIterator(_BaseDataLoaderIter):
                 lists.append(last[: len(last) - rows])
             rows -= len(last)
         for index in lists:
-            self._call(engine.submit, index)
+            bare(engine.submit, index) if self._apart else engine.submit(index)
         engine.end_epoch()
 
     def _check_owner(self) -> None:
@@ -185,10 +182,12 @@ class LoaderIterator(_BaseDataLoaderIter):
             self._check_owner()
         if self._ended:
             raise StopIteration
-        call = self._call = bare if self._ahead and _has_contexts() else _plainly
+        apart = self._apart = self._ahead and _has_contexts()  # a call more in each step would be felt
         if (engine := self._with_work()) is None:
             self._end()
-        while isinstance(delivered := call(engine.next, self._timeout), NeedsIndex):
+        while isinstance(
+            delivered := bare(engine.next, self._timeout) if apart else engine.next(self._timeout), NeedsIndex
+        ):
             self._put_index()
         if delivered is None:
             if self._shutdown:
@@ -197,11 +196,11 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._progress.deliver(delivered)
         if self._num_workers > 0:
             self._draw_ahead()
-        batch = call(delivered.value)
+        batch = bare(delivered.value) if apart else delivered.value()
         if self._pin_memory and self._engine is not None and not self._engine.pins:
             with during(COPY):
                 batch = _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
-        if call is bare and is_inference_mode_enabled():  # torch pins in a thread, which is not in it
+        if apart and is_inference_mode_enabled():  # torch pins in a thread, which is not in it
             return as_taken(batch, not self._pin_memory)
         return batch
 
@@ -219,7 +218,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         except StopIteration:
             return False
         if (engine := self._engine) is not None:  # else another thread has closed it
-            self._call(engine.submit, index)
+            bare(engine.submit, index) if self._apart else engine.submit(index)
         return engine is not None
 
     def _end(self) -> NoReturn:
@@ -367,8 +366,9 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
                 self._drop_steps()
 
     def _begin_epoch(self, engine: Engine) -> None:
-        self._call = bare if _has_contexts() else _plainly
-        self._call(engine.start_epoch, int(self._base_seed), self._record.epoch, self._shared_seed)
+        self._apart = _has_contexts()
+        beginning = int(self._base_seed), self._record.epoch, self._shared_seed
+        bare(engine.start_epoch, *beginning) if self._apart else engine.start_epoch(*beginning)
         if self._on_error == "skip":
             self._submit_all(engine)
             return
