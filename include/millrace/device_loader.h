@@ -25,6 +25,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -155,7 +156,13 @@ class DeviceLoader {
       const std::lock_guard lock(mutex_);
       state_ = std::move(before);
     }
-    thread_ = std::thread([this, anew] { copy_epoch(anew); });
+    try {
+      thread_ = std::thread([this, anew] { copy_epoch(anew); });
+    } catch (const std::system_error& error) {
+      throw Error(ErrorKind::system,
+                  std::string("DeviceLoader: cannot start the thread that copies batches: ") + error.what(),
+                  {}, -1, error.code().value());
+    }
   }
 
   // False: nobody wants more.
