@@ -1,5 +1,6 @@
 // The shared ring of worker processes: its slots, batches packed into them, and tensors over them.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -25,6 +26,17 @@ void check_range(const core::SharedRing& ring, int slot, size_t offset, size_t b
                                              " are outside slot " + std::to_string(slot));
 }
 
+// ring.map(). Address space may be held by iterators and batches that only the garbage collector finds.
+uint8_t* mapped(const core::SharedRing& ring, int slot, size_t bytes) {
+  try {
+    return ring.map(slot, bytes);
+  } catch (const Error& error) {
+    if (error.code() != ENOMEM) throw;
+  }
+  py::module_::import("gc").attr("collect")();
+  return ring.map(slot, bytes);
+}
+
 // A contiguous buffer of Python's, for as long as this lives.
 class Buffer {
  public:
@@ -44,6 +56,7 @@ class Buffer {
 size_t put(core::SharedRing& ring, int slot, size_t offset, const py::object& bytes, size_t reserved) {
   const Buffer buffer(bytes);
   check_range(ring, slot, offset, buffer.size_bytes());
+  mapped(ring, slot, offset + buffer.size_bytes());
   reserved = ring.reserve(slot, reserved, offset + buffer.size_bytes());
   std::memcpy(ring.data(slot) + offset, buffer.data(), buffer.size_bytes());
   return reserved;
@@ -56,6 +69,7 @@ class SlotFile {
   SlotFile(std::shared_ptr<core::SharedRing> ring, int slot, size_t begin, size_t reserved)
       : ring_(std::move(ring)), slot_(slot), end_(begin), reserved_(reserved), checked_(reserved) {
     check_range(*ring_, slot, begin, 0);
+    mapped(*ring_, slot, reserved);
   }
 
   void write(const py::handle& data) {
@@ -101,6 +115,7 @@ py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved,
     starts.push_back(
         std::exchange(end, core::aligned_field(base::checked_add(end, buffer->size_bytes(), "batch"))));
   if (end > ring.stride()) return py::none();
+  mapped(ring, slot, end);
   reserved = ring.reserve(slot, reserved, end);
 
   py::list fields;
@@ -139,7 +154,7 @@ struct SlotPart {
 
 SlotPart part_of(const SlotLease& lease, size_t offset, size_t bytes) {
   check_range(*lease.ring, lease.slot, offset, bytes);
-  return {lease.lease, lease.ring->data(lease.slot) + offset, bytes};
+  return {lease.lease, lease.ring->map(lease.slot, offset + bytes) + offset, bytes};
 }
 
 // Where the tensors of a batch lie in its slot; their first size is the number of rows when `by_rows`.
@@ -184,9 +199,9 @@ struct BatchFields {
 // In a slot that holds nothing else.
 core::TurnGate gate_on(const std::shared_ptr<core::SharedRing>& ring, int slot) {
   check_range(*ring, slot, 0, sizeof(core::TurnGate::State));
-  ring->reserve(slot, 0, sizeof(core::TurnGate::State));  // fresh pages are zero, as a new state is
-  return core::TurnGate(std::shared_ptr<core::TurnGate::State>(
-      ring, reinterpret_cast<core::TurnGate::State*>(ring->data(slot))));
+  uint8_t* zeros = ring->keep(slot, sizeof(core::TurnGate::State));  // as a new state is
+  return core::TurnGate(
+      std::shared_ptr<core::TurnGate::State>(ring, reinterpret_cast<core::TurnGate::State*>(zeros)));
 }
 
 struct Writer {
@@ -254,13 +269,18 @@ void bind_ring(py::module_& m) {
           "get",
           [](const core::SharedRing& ring, int slot, size_t offset, size_t bytes) {
             check_range(ring, slot, offset, bytes);
-            return py::bytes(reinterpret_cast<const char*>(ring.data(slot) + offset), bytes);
+            const auto result = py::reinterpret_steal<py::bytes>(
+                PyBytes_FromStringAndSize(nullptr, static_cast<py::ssize_t>(bytes)));
+            if (!result) throw py::error_already_set();
+            ring.read(slot, offset, PyBytes_AS_STRING(result.ptr()), bytes);
+            return result;
           },
           py::arg("slot"), py::arg("offset"), py::arg("bytes"))
       .def(
           "lease",
           [](const std::shared_ptr<core::SharedRing>& ring, int slot) {
             check_range(*ring, slot, 0, 0);
+            mapped(*ring, slot, ring->reserved(slot));
             return SlotLease{ring, slot, ring->lease(slot)};
           },
           py::arg("slot"))

@@ -83,8 +83,8 @@ class StageBoard {
     if (slot < 0 || slot >= ring->slots() || bytes > ring->stride())
       throw Error(ErrorKind::out_of_range, std::to_string(rows) + " rows are more than slot " +
                                                std::to_string(slot) + " has room for");
-    memory_ = std::shared_ptr<uint8_t>(ring, ring->data(slot));
-    ring->reserve(slot, 0, bytes);  // fresh pages are zero, as a row is that nobody has begun
+    // Fresh pages are zero, as a row is that nobody has begun.
+    memory_ = std::shared_ptr<uint8_t>(ring, ring->keep(slot, bytes));
   }
 
   trace::StageRow& row(int number) const {

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "core/fork_guard.h"
+#include "millrace/error.h"
 #include "trace/stage_clock.h"
 
 namespace millrace::python {
@@ -107,9 +108,12 @@ void StackLooks::enter() {
   const std::lock_guard lock(mutex_);
   open_ = true;
   clock_ = trace::current_stage_clock;
-  if (!thread_.joinable()) {
+  if (thread_.size() == 0) {
     stopping_ = false;
-    thread_ = std::thread([this] { tick(); });
+    try {
+      thread_.start("millrace-looks", [this] { tick(); });
+    } catch (const Error&) {  // no thread left: no looks, until the next stretch
+    }
   } else if (asleep_) {
     changed_.notify_one();
   }
@@ -134,7 +138,7 @@ void StackLooks::pause() {
     stopping_ = true;
     changed_.notify_one();
   }
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 void StackLooks::pace(int64_t mean_ns) {

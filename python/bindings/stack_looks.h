@@ -20,7 +20,8 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <thread>
+
+#include "core/thread_group.h"
 
 namespace millrace {
 class StageClock;
@@ -56,7 +57,7 @@ class StackLooks {
   clockid_t cpu_clock_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::thread thread_;
+  core::ThreadGroup thread_;
   bool open_ = false, stopping_ = false, asleep_ = false, asked_ = false;
   trace::StageClock* clock_ = nullptr;  // the main thread's, while a stretch is open
   int64_t pace_ns_ = 0;

@@ -1157,8 +1157,7 @@ class SharedRing:
     def get(self, slot: int, offset: int, bytes: int) -> bytes: ...
     def lease(self, slot: int) -> SlotLease:
         """A taken slot, which is free again when the last reference to the lease and to what was made of it
-        is
-        gone.
+        is gone. OSError without address space for it: then it is taken still.
         """
 
     def pack(

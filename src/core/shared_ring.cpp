@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "core/memory_budget.h"
-#include "core/numa.h"
 #include "core/shared_ring_state.h"
 #include "millrace/error.h"
 
@@ -24,8 +23,7 @@
 namespace millrace::core {
 namespace {
 
-constexpr size_t kAddressSpace = size_t{1}
-                                 << 44;  // 16 TiB of the 128 that a process has on x86-64 and most arm64
+constexpr size_t kFileBytes = size_t{1} << 44;  // of all files together, most of them holes
 constexpr size_t kLeastStride = size_t{1} << 20;
 constexpr size_t kSlotAlignment = size_t{2} << 20;
 
@@ -48,29 +46,13 @@ int make_file() {
   return fd;
 }
 
-// The files' first `bytes_each` bytes, one behind the other; null without the addresses for it.
-uint8_t* map_files(const std::vector<int>& fds, size_t bytes_each) {
-  const size_t bytes = bytes_each * fds.size();
-  void* all = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (all == MAP_FAILED) return nullptr;
-  auto* base = static_cast<uint8_t*>(all);
-  for (size_t i = 0; i < fds.size(); ++i)
-    if (mmap(base + i * bytes_each, bytes_each, PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fds[i], 0) == MAP_FAILED) {
-      munmap(all, bytes);
-      return nullptr;
-    }
-  madvise(all, bytes, MADV_DONTDUMP);
-  return base;
-}
-
 }  // namespace
 
 SharedRing::State::~State() {
   if (owner()) SharedRingForks::remove(*this);
   if (owner())
     for (int slot = 0; slot < static_cast<int>(all.size()); ++slot) unlock(slot);
-  if (base != nullptr) munmap(base, static_cast<size_t>(slots) * stride);
+  for (int slot = 0; slot < static_cast<int>(views.size()); ++slot) unmap(slot);
   for (const int fd : fds) close(fd);
 }
 
@@ -78,6 +60,7 @@ void SharedRing::State::punch(int slot) {
   unlock(slot);  // else the device would go on with pages that are no longer the file's
   fallocate(fd_of(slot), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place(slot, 0),
             static_cast<off_t>(stride));
+  unmap(slot);
 }
 
 // Takes a slot back. Free slots beyond `warm` give their memory to the system, the one unused longest first.
@@ -129,7 +112,10 @@ void SharedRing::State::punch_free() {
     const std::lock_guard lock(mutex);
     closed = true;
     gone.swap(free);
-    std::erase_if(gone, [this](int slot) { return all[static_cast<size_t>(slot)].reserved == 0; });
+    std::erase_if(gone, [this](int slot) {
+      const auto at = static_cast<size_t>(slot);
+      return all[at].reserved == 0 && views[at].data == nullptr;
+    });
   }
   for (const int slot : gone) punch(slot);
 }
@@ -153,20 +139,20 @@ SharedRing::SharedRing(int slots, int warm, int files) : state_(std::make_shared
   s.slots = of_each * files;
   s.warm = warm;
   for (int i = 0; i < files; ++i) s.fds.push_back(make_file());
-  // Address space may be limited (ulimit -v), file sizes too (ulimit -f): halve until it fits.
-  for (s.stride = kAddressSpace / static_cast<size_t>(s.slots) / kSlotAlignment * kSlotAlignment;;
+  // The sizes of files may be limited: halve until it fits.
+  for (s.stride = kFileBytes / static_cast<size_t>(s.slots) / kSlotAlignment * kSlotAlignment;;
        s.stride /= 2) {
     if (s.stride < kLeastStride)
-      fail("cannot reserve addresses for the shared memory of worker processes (ulimit -v, -f)", errno);
+      fail("cannot make files for the shared memory of worker processes; raise the limit (ulimit -f)", errno);
     const size_t bytes = static_cast<size_t>(of_each) * s.stride;
     const auto has_size = [bytes](int fd) { return ftruncate(fd, static_cast<off_t>(bytes)) == 0; };
-    if (std::all_of(s.fds.begin(), s.fds.end(), has_size) && (s.base = map_files(s.fds, bytes)) != nullptr)
-      break;
+    if (std::all_of(s.fds.begin(), s.fds.end(), has_size)) break;
   }
   for (const int fd : s.fds)
     fcntl(fd, F_ADD_SEALS,
           F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);  // nobody can cut it off under a reader
   s.all.resize(static_cast<size_t>(s.slots));
+  s.views.resize(static_cast<size_t>(s.slots));
   for (int i = of_each; i-- > 0;)
     for (int file = files; file-- > 0;) s.free.push_back(file * of_each + i);
   SharedRingForks::add(s);
@@ -176,8 +162,7 @@ SharedRing::SharedRing(std::vector<int> fds, int slots, size_t stride) : state_(
   state_->fds = std::move(fds);
   state_->slots = slots;
   state_->stride = stride;
-  state_->base = map_files(state_->fds, static_cast<size_t>(state_->slots_of_file()) * stride);
-  if (state_->base == nullptr) fail("a worker process cannot map the shared memory of its batches", errno);
+  state_->views.resize(static_cast<size_t>(slots));
 }
 
 SharedRing::~SharedRing() {
@@ -189,10 +174,12 @@ SharedRing::~SharedRing() {
 const std::vector<int>& SharedRing::fds() const { return state_->fds; }
 int SharedRing::slots() const { return state_->slots; }
 size_t SharedRing::stride() const { return state_->stride; }
-uint8_t* SharedRing::data(int slot) const { return state_->data(slot); }
 
 size_t SharedRing::reserve(int slot, size_t reserved, size_t needed) const {
-  if (needed <= reserved) return reserved;
+  if (needed <= reserved) {
+    map(slot, needed);
+    return reserved;
+  }
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t until = std::min((needed + page - 1) / page * page, state_->stride);
   if (until < needed)
@@ -200,6 +187,7 @@ size_t SharedRing::reserve(int slot, size_t reserved, size_t needed) const {
                 "a batch of " + std::to_string(needed) + " bytes is longer than a slot of the shared ring",
                 {}, -1, EFBIG);
   refuse_if_memory_is_short(until - reserved, "this batch");
+  map(slot, until);
   reserve_range(slot, reserved, until);
   return until;
 }
@@ -222,6 +210,22 @@ void SharedRing::write(int slot, size_t offset, const void* from, size_t bytes) 
       done += static_cast<size_t>(count);
     else if (count == 0 || errno != EINTR)
       fail_for_want_of_memory(offset + bytes);
+  }
+}
+
+void SharedRing::read(int slot, size_t offset, void* into, size_t bytes) const {
+  const State::View& view = state_->views[static_cast<size_t>(slot)];
+  if (offset + bytes <= view.bytes) {
+    if (bytes > 0) std::memcpy(into, view.data + offset, bytes);
+    return;
+  }
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t count = pread(state_->fd_of(slot), static_cast<uint8_t*>(into) + done, bytes - done,
+                                state_->place(slot, offset + done));
+    if (count > 0)
+      done += static_cast<size_t>(count);
+    else if (count == 0 || errno != EINTR)
+      fail("cannot read the shared memory of worker processes", errno);
   }
 }
 
@@ -264,8 +268,9 @@ size_t SharedRing::reserved(int slot) const {
 }
 
 std::shared_ptr<const void> SharedRing::lease(int slot) {
-  // Allocated before the slot is marked, so that a failure here changes nothing.
+  // Its end gives the slot back, after a failure too.
   auto lease = std::shared_ptr<Lease>(new Lease{state_, slot});
+  map(slot, reserved(slot));  // whole, because what is leased does not move
   State::Slot& mine = state_->all[static_cast<size_t>(slot)];
   std::unique_lock lock(state_->mutex);
   // No device can copy what begins in locked pages and ends behind them.
@@ -279,10 +284,6 @@ std::shared_ptr<const void> SharedRing::lease(int slot) {
   return lease;
 }
 
-void SharedRing::prefer_node(int node) {
-  millrace::core::prefer_node(state_->base, static_cast<size_t>(state_->slots) * state_->stride, node);
-}
-
 std::string SharedRing::lock_pages(int slot, const PageLocker& locker) {
   size_t reserved;
   {
@@ -293,6 +294,11 @@ std::string SharedRing::lock_pages(int slot, const PageLocker& locker) {
     if (!state_->locker.lock) state_->locker = locker;
   }
   state_->unlock(slot);  // it has grown; nothing reads it while it is taken
+  try {
+    map(slot, reserved);
+  } catch (const Error& error) {
+    return error.what();
+  }
   std::string failure = state_->locker.lock(data(slot), reserved);
   if (failure.empty()) {
     const std::lock_guard lock(state_->mutex);

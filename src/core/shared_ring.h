@@ -1,15 +1,20 @@
 // SharedRing: batches' memory that worker processes fill and the process that made it leases to tensors.
 //
-// One anonymous file (memfd) or a few, mapped whole into every process. They are cut into ranges of equal
-// stride, the slots, most of which never get a page: a slot takes memory as far as a batch in it reached, and
-// keeps it, because fresh pages cost more than the batch. So there is no size to agree on, and a batch may be
-// longer than the last.
+// One anonymous file (memfd) or a few. They are cut into ranges of equal stride, the slots, most of which
+// never get a page: a slot takes memory as far as a batch in it reached, and keeps it, because fresh pages
+// cost more than the batch. So there is no size to agree on, and a batch may be longer than the last.
+//
+// Address space: a process maps a slot when it has to do with it, as far as its batch reaches and an eighth
+// more, and elsewhere when a longer one comes. So hundreds of rings live beside each other, and a limit on
+// address space (ulimit -v) counts batches. The owner unmaps a slot when its memory goes to the system; a
+// worker keeps its mappings, until the kernel refuses one.
 //
 //   free -> filling (taken for a task) -> leased (while tensors over it live) -> free
 //
 // Invariant: only the process that made the ring changes which slot is free; nothing of that lies in shared
 // memory, so a killed worker leaves nothing to repair: its slot is simply not accepted. A worker writes to a
-// slot between the task that names it and the answer, at no other time.
+// slot between the task that names it and the answer, at no other time. What is leased is mapped whole, and
+// does not move.
 // Fork: a child may read what was leased when it was forked, for as long as it lives. Those slots are
 // retired: they are used again when the child, and all that it forked, have ended or execute another program
 // (fork_witness.h). That is asked when such a slot comes back, and when a slot without memory is taken
@@ -54,7 +59,7 @@ class SharedRing {
 
   // Makes the files, which the slots are taken from in turn: the kernel gives a file memory for one process
   // at a time, so two workers that begin with fresh slots of one file take twice as long. There may be a few
-  // more slots than `slots`. Throws Error(system) when the system has no address space or no descriptor left.
+  // more slots than `slots`. Throws Error(system) when the system has no descriptor left.
   SharedRing(int slots, int warm, int files = 1);
   // A worker's view of the ring behind `fds`, which are then owned by this object; for filling only.
   SharedRing(std::vector<int> fds, int slots, size_t stride);
@@ -64,12 +69,21 @@ class SharedRing {
 
   const std::vector<int>& fds() const;
   int slots() const;
-  size_t stride() const;          // bytes from one slot to the next, the most a batch can take
-  uint8_t* data(int slot) const;  // aligned to pages
+  size_t stride() const;  // bytes from one slot to the next, the most a batch can take
+  // Any process: where the slot is; null before it is mapped. Aligned to pages.
+  uint8_t* data(int slot) const;
 
-  // Any process: makes sure that the first `needed` bytes of the slot have memory, when the first `reserved`
-  // have; returns the bytes that have it now. Throws Error(system, ENOMEM) with a sentence instead of running
-  // into the memory limit, and never leaves it to a write to find out that there is none.
+  // Any process: the same when its first `bytes` are mapped. They may be elsewhere after another call, or a
+  // reserve(), for more of the slot. Throws Error(system, ENOMEM) when there is no address space.
+  uint8_t* map(int slot, size_t bytes) const;
+
+  // Any process: reserve() for what stays where it is as long as the ring; no more of this slot can be
+  // mapped.
+  uint8_t* keep(int slot, size_t bytes) const;
+
+  // Any process: makes sure that the first `needed` bytes of the slot are mapped and have memory, when the
+  // first `reserved` have it; returns the bytes that have it now. Throws Error(system, ENOMEM) with a sentence
+  // instead of running into the memory limit, and never leaves it to a write to find out that there is none.
   size_t reserve(int slot, size_t reserved, size_t needed) const;
 
   // Any process: the same for the bytes from `begin` to `end` alone.
@@ -79,6 +93,9 @@ class SharedRing {
   // cost half as much this way as reserved and then written (38 MB: 15 ms against 26), warm ones twice.
   // Throws Error(system).
   void write(int slot, size_t offset, const void* from, size_t bytes) const;
+
+  // Any process: copies a part that was written out of the slot. Needs no address space.
+  void read(int slot, size_t offset, void* into, size_t bytes) const;
 
   // Owner:
   int take();                // a free slot, the one that came back last; -1 when there is none

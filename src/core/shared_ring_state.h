@@ -20,8 +20,16 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   std::vector<int> fds;
   int slots = 0, warm = 0;
   size_t stride = 0;
-  uint8_t* base = nullptr;
   uint64_t generation = fork_generation();  // of the process that made it
+
+  // Where a slot lies in this process, as far as it is mapped. Of who has taken the slot, or leases it, and in
+  // a worker of its one task, so without a lock.
+  struct View {
+    uint8_t* data = nullptr;
+    size_t bytes = 0;
+    bool kept = false;  // somebody has its address
+  };
+  std::vector<View> views;
 
   std::mutex mutex;  // guards what follows; only the owner uses it
   struct Slot {
@@ -45,10 +53,14 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   off_t place(int slot, size_t offset) const {  // in its file
     return static_cast<off_t>(static_cast<size_t>(slot % slots_of_file()) * stride + offset);
   }
-  uint8_t* data(int slot) const { return base + static_cast<size_t>(slot) * stride; }
+  // shared_ring_views.cpp:
+  uint8_t* view(int slot, size_t bytes);
+  bool extend(int slot, size_t bytes);
+  void unmap(int slot);
   // Of a slot that nobody else can take.
   void unlock(int slot) {
-    if (std::exchange(all[static_cast<size_t>(slot)].locked, 0) > 0) locker.unlock(data(slot));
+    if (std::exchange(all[static_cast<size_t>(slot)].locked, 0) > 0)
+      locker.unlock(views[static_cast<size_t>(slot)].data);
   }
   void punch(int slot);
   void put(int slot);

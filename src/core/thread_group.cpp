@@ -35,6 +35,9 @@ void ThreadGroup::start(const std::string& name, std::function<void()> body) {
         "cannot start worker thread " + std::to_string(threads_.size() + 1) + " (" + error.code().message() +
             "); use fewer workers or raise the limit on threads (ulimit -u, the container's pids limit)",
         {}, -1, error.code().value());
+  } catch (...) {  // no memory for its state
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(threads_.back().native_handle(), name.substr(0, 15).c_str());

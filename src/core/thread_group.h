@@ -7,10 +7,13 @@
 // for use in a forked child, where the threads do not exist.
 #pragma once
 
+#include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace millrace::core {
@@ -35,5 +38,16 @@ class ThreadGroup {
   std::mutex joining_;  // one joins at a time, the others find nothing left
   std::vector<std::thread> threads_;
 };
+
+// For an owner of threads whose last user is one of these, and has told them to end: a thread of its own
+// waits for them. Where there is no thread left, the owner stays in memory.
+template <class T>
+void delete_on_another_thread(std::unique_ptr<T> owner) noexcept {
+  T* const last = owner.release();
+  try {
+    std::thread([last] { delete last; }).detach();
+  } catch (const std::exception&) {
+  }
+}
 
 }  // namespace millrace::core

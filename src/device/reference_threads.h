@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 #include "core/cpu_budget.h"
+#include "core/thread_group.h"
+#include "millrace/error.h"
 
 namespace millrace::device::reference {
 
@@ -23,10 +22,10 @@ void for_samples(int32_t count, int64_t groups, Body&& body) {
   const auto work = [&] {
     for (int32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) body(i);
   };
-  std::vector<std::jthread> helpers;
+  core::ThreadGroup helpers;
   try {
-    for (int64_t t = 1; t < threads; ++t) helpers.emplace_back(work);
-  } catch (const std::system_error&) {  // no thread left: those that there are do it
+    for (int64_t t = 1; t < threads; ++t) helpers.start("millrace-pixels", work);
+  } catch (const Error&) {  // no thread left: those that there are do it
   }
   work();
 }

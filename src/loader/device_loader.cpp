@@ -281,10 +281,12 @@ DeviceLoader::DeviceLoader(std::shared_ptr<const ImageDataset> dataset, const De
 }
 
 DeviceLoader::~DeviceLoader() {
-  if (in_child())
+  if (in_child()) {
     static_cast<void>(impl_.release());
-  else if (impl_ && impl_->on_own_thread())
-    std::thread([impl = std::move(impl_)] {}).detach();
+  } else if (impl_ && impl_->on_own_thread()) {
+    impl_->close();
+    core::delete_on_another_thread(std::move(impl_));
+  }
 }
 
 bool DeviceLoader::in_child() const { return generation_ != core::fork_generation(); }

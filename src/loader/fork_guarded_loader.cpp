@@ -1,10 +1,10 @@
 // make_loader: an Engine behind a guard against use in a forked child.
 
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "core/fork_guard.h"
+#include "core/thread_group.h"
 #include "loader/engine.h"
 #include "loader/row_source.h"
 
@@ -29,10 +29,12 @@ class ForkGuardedLoader final : public DataLoader {
   ForkGuardedLoader(RowSource source, const LoaderOptions& options)
       : engine_(std::make_unique<Engine>(std::move(source), options)) {}
   ~ForkGuardedLoader() override {
-    if (in_child())
+    if (in_child()) {
       static_cast<void>(engine_.release());
-    else if (engine_->on_own_thread())
-      std::thread([engine = std::move(engine_)] {}).detach();
+    } else if (engine_->on_own_thread()) {
+      engine_->close();
+      core::delete_on_another_thread(std::move(engine_));
+    }
   }
 
   void start_epoch(uint64_t seed, uint64_t epoch) override { engine().start_epoch(seed, epoch); }

@@ -61,8 +61,9 @@ void RowWriter::Impl::place(Node& node, size_t& end) {
   for (Node& child : node.children) place(child, end);
 }
 
-// Makes sure that nothing is written to where there is no memory.
+// Makes sure that nothing is written to where there is no address or no memory.
 void RowWriter::Impl::provide() {
+  ring.map(slot, used);
   fresh = used > reserved;
   if (!fresh) return;
   core::refuse_if_memory_is_short(used - reserved, "this batch");

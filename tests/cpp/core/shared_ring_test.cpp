@@ -1,12 +1,14 @@
 // The shared ring: slots go round, keep their memory, outlive the ring while leased, and a fork changes
 // nothing it should not.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <random>
@@ -70,6 +72,76 @@ TEST(SharedRing, FreeSlotsBeyondTheWorkingSetGiveTheirMemoryBack) {
   EXPECT_EQ(ring.take(), slots.back());
 }
 
+// The address space of this process, in bytes.
+size_t addresses() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+constexpr size_t kBatch = size_t{1} << 20;
+
+TEST(SharedRing, TakesTheAddressSpaceOfItsBatchesAndGivesItBack) {
+  constexpr int kRings = 200;
+  const size_t before = addresses();
+  {
+    std::vector<std::unique_ptr<SharedRing>> rings;
+    std::vector<std::shared_ptr<const void>> leases;
+    for (int i = 0; i < kRings; ++i) {
+      SharedRing& ring = *rings.emplace_back(std::make_unique<SharedRing>(256, 2));
+      for (int k = 0; k < 4; ++k) {
+        const int slot = ring.take();
+        fill(ring, slot, 4096, 1);
+        fill(ring, slot, i < 20 ? kBatch : 4096, 2);
+        leases.push_back(ring.lease(slot));
+      }
+    }
+    EXPECT_LT(addresses() - before, 2 * 4 * 20 * kBatch + kRings * kBatch / 4);
+    leases.clear();  // two of each keep their memory
+    EXPECT_LT(addresses() - before, 2 * 2 * 20 * kBatch + kRings * kBatch / 4);
+  }
+  EXPECT_LT(addresses(), before + 4 * kBatch);
+}
+
+TEST(SharedRing, ASlotMovesWithItsBytesUntilItIsLeased) {
+  SharedRing ring(4, 4);
+  const int slot = ring.take();
+  fill(ring, slot, 4096, 3);
+  ring.reserve(slot, ring.reserved(slot), 64 * kBatch);
+  EXPECT_EQ(ring.data(slot)[4095], 3);
+  const auto lease = ring.lease(slot);
+  EXPECT_THROW(ring.map(slot, 100 * kBatch), Error);
+  const int kept = ring.take();
+  const uint8_t* place = ring.keep(kept, 4096);
+  EXPECT_THROW(ring.map(kept, 100 * kBatch), Error);
+  EXPECT_EQ(ring.data(kept), place);
+}
+
+// The sanitizers' own memory is terabytes of addresses.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(SharedRing, WhereAddressesAreFewAWorkerHasThoseOfOneBatch) {
+  SharedRing ring(64, 4);
+  EXPECT_TRUE(in_child([&] {
+    const SharedRing mine(std::vector<int>{dup(ring.fds()[0])}, ring.slots(), ring.stride());
+    uint8_t* board = mine.keep(63, 4096);
+    board[0] = 7;
+    const rlimit few{addresses() + 64 * kBatch, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_AS, &few) != 0) return false;
+    for (int slot = 0; slot < 60; ++slot) {
+      mine.reserve(slot, 0, 4096);
+      mine.map(slot, 20 * kBatch)[0] = 1;
+    }
+    if (mine.data(63) != board || board[0] != 7 || mine.map(0, 4096)[0] != 1) return false;
+    try {
+      mine.map(1, 100 * kBatch);
+      return false;
+    } catch (const Error& error) {
+      return error.code() == ENOMEM && std::string(error.what()).find("ulimit -v") != std::string::npos;
+    }
+  }));
+}
+#endif
+
 TEST(SharedRing, LeasesOutliveTheRing) {
   auto ring = std::make_unique<SharedRing>(4, 4);
   const int slot = ring->take();
@@ -97,7 +169,7 @@ TEST(SharedRing, AnotherProcessFillsIt) {
     std::memset(mine.data(slot), 9, 10000);
     return true;
   }));
-  EXPECT_EQ(ring.data(slot)[9999], 9);
+  EXPECT_EQ(ring.map(slot, 10'000)[9999], 9);
 }
 
 TEST(SharedRing, SlotsComeFromAllFilesInTurnAndKeepApart) {
@@ -121,7 +193,7 @@ TEST(SharedRing, SlotsComeFromAllFilesInTurnAndKeepApart) {
     for (const int fd : ring.fds()) fds.push_back(dup(fd));
     const SharedRing mine(fds, ring.slots(), ring.stride());
     for (int i = 0; i < 6; ++i)
-      if (mine.data(slots[static_cast<size_t>(i)])[0] != i + 1) return false;
+      if (mine.map(slots[static_cast<size_t>(i)], 1)[0] != i + 1) return false;
     return true;
   }));
 }
@@ -199,10 +271,11 @@ TEST(SharedRing, WhatIsWrittenToFreshMemoryIsThere) {
   const int slot = ring.take();
   const std::vector<uint8_t> bytes(100'000, 5);
   ring.write(slot, 777, bytes.data(), bytes.size());
-  EXPECT_EQ(ring.data(slot)[776], 0);
-  EXPECT_EQ(ring.data(slot)[777], 5);
-  EXPECT_EQ(ring.data(slot)[100'776], 5);
-  EXPECT_EQ(ring.data(slot)[100'777], 0);
+  const uint8_t* there = ring.map(slot, 100'778);
+  EXPECT_EQ(there[776], 0);
+  EXPECT_EQ(there[777], 5);
+  EXPECT_EQ(there[100'776], 5);
+  EXPECT_EQ(there[100'777], 0);
 }
 
 TEST(SharedRing, AForkedChildKeepsWhatItInherited) {

@@ -260,7 +260,7 @@ class SlotReader:
         state, draws = None, None
         try:
             batch, errors, state, draws, pictures = self._batch(
-                end, kind, self._ring.lease(slot), begin, length, samples, copy
+                end, kind, self._lease(end, kind, slot, begin, length), begin, length, samples, copy
             )
             if pictures is not None:
                 add(self._counters["pictures"], pictures)
@@ -269,6 +269,22 @@ class SlotReader:
         if self._pin_device is not None and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
         return Answer(samples, errors, batch, state_of_worker(state) if state else None, draws)
+
+    def _lease(self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int) -> _core.SlotLease:
+        """OSError where there is no address space for the batch: then it is lost, but not the layout that the
+        worker sends only once.
+        """
+        try:
+            return self._ring.lease(slot)
+        except OSError:
+            try:
+                if kind == channel.ROWS and length:
+                    description = pickle.loads(self._ring.get(slot, begin, length))[0]
+                    if description is not None:
+                        end.layout = Layout(description)
+            finally:
+                self._ring.give_back(slot)
+            raise
 
     def _lock_pages(self, slot: int) -> None:
         """Copies to the device then read the slot itself."""
