@@ -23,6 +23,8 @@ constexpr int64_t kQuickLooks =
     20;  // at first, so that a run of half a second has enough of them; behind them the gap grows
 constexpr int64_t kQuickGapNs = 5'000'000, kGapNs = 25'000'000;  // means
 constexpr int64_t kPromptNs = 50'000;                            // a thread that answers so soon was running
+constexpr int kQuietTicks =
+    10;  // outside of stretches, then the thread sleeps: to wake it costs more than they
 
 // Code of ours that calls the user's: stacks end there. Guarded by the GIL.
 std::unordered_set<PyObject*>& ends() {
@@ -151,8 +153,8 @@ std::vector<StackLook> StackLooks::take() { return std::exchange(taken_, {}); }
 void StackLooks::tick() {
   std::unique_lock lock(mutex_);
   int64_t last = base::now_ns();
-  while (!stopping_) {
-    if (!open_) {
+  for (int quiet = 0; !stopping_; quiet = open_ ? 0 : quiet + 1) {
+    if (quiet == kQuietTicks) {
       asleep_ = true;
       changed_.wait(lock, [this] { return open_ || stopping_; });
       asleep_ = false;
