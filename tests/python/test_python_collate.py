@@ -78,6 +78,21 @@ def with_names_at_once(batch):
     return mix(images, labels)
 
 
+def with_more_names(batch):
+    """The names of a batch before and behind."""
+    collated = default_collate(batch)
+    (images, labels) = collated
+    mixed: tuple = mix(images, labels)
+    images, labels = mixed
+    return images, labels
+
+
+def with_a_switch(batch, transform=mix, off=False):
+    if off or transform is None:
+        return default_collate(batch)
+    return transform(*default_collate(batch))
+
+
 def with_argument(batch, transform):
     return transform(*default_collate(batch))
 
@@ -108,6 +123,9 @@ OF_THE_BATCH = {
     "two_steps": in_two_steps,
     "names": with_names,
     "names_at_once": with_names_at_once,
+    "more_names": with_more_names,
+    "switch": with_a_switch,
+    "one_of_a_line": [lambda batch: default_collate(batch), lambda batch: mix(*default_collate(batch))][1],
     "lambda": lambda batch: mix(*default_collate(batch)),
     "closure": closure(mix),
     "partial": functools.partial(with_argument, transform=mix),
@@ -202,11 +220,56 @@ def test_what_only_looks_like_it(dataset):
         print(end="")
         return mix(*default_collate(batch))
 
+    def twice(batch):
+        left = mix(*default_collate(batch))  # it may draw
+        images, labels = default_collate(batch)
+        return mix(images, labels) or left
+
+    def left(batch):
+        _ = mix(*default_collate(batch))
+        return default_collate(batch)
+
+    def of_two(batch):
+        images, _ = default_collate(batch)
+        _, labels = default_collate(batch)
+        return mix(images, labels)
+
+    def turned(batch):
+        images, labels = default_collate(batch)
+        return list(mix(labels, images))
+
+    def turned_behind(batch):
+        images, labels = default_collate(batch)
+        images, labels = mix(images, labels)
+        return labels, images
+
+    def a_part(batch):
+        images, labels = default_collate(batch)
+        return mix(images, labels)[0]
+
+    def not_mixed(batch):
+        images, labels = default_collate(batch)
+        return images, labels
+
+    def by_chance(batch):
+        if random.random() < 0.5:
+            return mix(*default_collate(batch))
+        return default_collate(batch)
+
     for collate_fn in (
         lambda batch: mix(*mine(batch)),
         other_default,
         more,
         lambda batch: mix(*default_collate(batch[:2])),
+        lambda batch: mix(*default_collate(batch), **{}),
+        twice,
+        left,
+        of_two,
+        turned,
+        turned_behind,
+        a_part,
+        not_mixed,
+        by_chance,
     ):
         assert "native decode, collate_fn in Python" in collate_line(
             millrace.DataLoader(dataset, 4, collate_fn=collate_fn)

@@ -260,7 +260,13 @@ def test_functions_that_ran_often_are_read():
 
 def test_two_functions_on_one_line():
     assert look(read(seen.alone)) == p(INVERT)
-    assert read(seen.one_line) is None and read(seen.other) is None
+    assert look(read(seen.one_line)) == p(INVERT) and look(read(seen.other)) == p(EQUALIZE)
+    of_closures = [
+        lambda x: ImageOps.invert(x),
+        lambda x, of=ImageOps: of.invert(x),
+        lambda x: ImageOps.equalize(x),
+    ]
+    assert [look(read(function)) for function in of_closures] == [p(INVERT), p(INVERT), p(EQUALIZE)]
 
 
 def test_code_without_source():

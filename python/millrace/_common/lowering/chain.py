@@ -17,8 +17,7 @@ from .crops import STACKED, CropOf, OfEach
 from .grey import check_grey
 from .read_source import read
 from .read_values import Maybe, Op, Picture, Steps
-from .recognising import OURS, TIMM, V1, V2, NotLowered, held_directly, held_transforms, holder_name, loaded
-from .same_code import is_method_of_argument
+from .recognising import OURS, TIMM, V1, V2, NotLowered, held_directly, holder_name, loaded
 from .tensor_resize import rounds_as_torch
 
 FLOATS = {getattr(torch, name): name for name in ("float16", "bfloat16", "float32", "float64")}
@@ -187,16 +186,10 @@ class Chain:
                 self.add(part)
             return
         if (rule := self._rule(transform, name, family)) is None:
-            if self.dtype is None and is_method_of_argument(transform, "convert", "RGB"):
-                self.rules["RGB"](self, transform, V1)
-                self.names.append('convert("RGB")')
-                return
             if (parts := held_directly(transform)) is not None:
                 return self.add_held(transform, parts)
             if isinstance(made := read(transform), Picture):
                 return self.add_held(transform, made.steps())
-            if (parts := held_transforms(transform)) is not None:  # takes longer than to read a source
-                return self.add_held(transform, parts)
             if made is not None:
                 raise NotLowered(f"{describe(transform)} makes several views; give it as the whole transform")
             if isinstance(transform, (tuple, list)):

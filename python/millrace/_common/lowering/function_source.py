@@ -1,23 +1,41 @@
-"""The statements of a function, where its source provably is what was compiled."""
+"""A callable's function: what is bound of its arguments; its statements, where its source provably is what
+was compiled; what its names stand for, where to look that up runs no code: no properties, no __getattr__.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import torch
+
+from ..lazy import lazy_names
 from .read_values import NotRead, require
+
+_Functions = dict[tuple[str, int], list[ast.Lambda | ast.FunctionDef]]
+_FAR = 1 << 24  # a line that no source has
+_MISSING = object()
+_OTHER_KINDS = (
+    inspect.CO_VARARGS
+    | inspect.CO_VARKEYWORDS
+    | inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+)
 
 
 @dataclass(frozen=True)
 class _File:
     """`functions`: by name and first line, as code objects have these. `codes`: what they compile to."""
 
-    functions: dict[tuple[str, int], list[ast.Lambda | ast.FunctionDef]]
+    functions: _Functions
     codes: frozenset[types.CodeType]
 
 
@@ -26,15 +44,29 @@ def body_of(function: types.FunctionType) -> list[ast.stmt]:
     function as a whole.
     """
     code = function.__code__
-    file = _file(code.co_filename, "".join(linecache.getlines(code.co_filename, function.__globals__)))
+    source = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    file = _file(code.co_filename, source)
     require(code in file.codes)  # or the file has changed, or what was compiled was not this text
     found = file.functions.get((code.co_name, code.co_firstlineno), [])
-    require(len(found) == 1)
-    (node,) = found
+    node = found[0] if len(found) == 1 else _the_one_of(code, source)
     body: list[ast.stmt] = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
     inner = [node for part in body for node in ast.walk(part)]
     require(not any(isinstance(node, (ast.Global, ast.Nonlocal)) or _is_mangled(node) for node in inner))
     return body
+
+
+def _the_one_of(code: types.CodeType, source: str) -> ast.Lambda | ast.FunctionDef:
+    """Of functions that begin on one line, one that compiles to this code."""
+    tree = ast.parse(source)
+    nodes = _functions(tree).get((code.co_name, code.co_firstlineno), [])
+    for number, node in enumerate(nodes):
+        node.lineno = node.end_lineno = _FAR + number  # by which its code is found
+    for made in _codes(compile(tree, code.co_filename, "exec", dont_inherit=True)):
+        number = made.co_firstlineno - _FAR
+        here = made.replace(co_firstlineno=code.co_firstlineno, co_linetable=code.co_linetable)
+        if number >= 0 and here == code:
+            return nodes[number]
+    raise NotRead
 
 
 def _is_mangled(node: ast.AST) -> bool:
@@ -47,18 +79,23 @@ def _is_mangled(node: ast.AST) -> bool:
 
 @functools.lru_cache(16)
 def _file(name: str, source: str) -> _File:
-    functions: dict[tuple[str, int], list[ast.Lambda | ast.FunctionDef]] = {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warned of them when the file was imported
             tree = ast.parse(source)
             codes = frozenset(_codes(compile(source, name, "exec", dont_inherit=True)))
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.Lambda, ast.FunctionDef)):
-                functions.setdefault(_begins(node), []).append(node)
+            functions = _functions(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise NotRead from None
     return _File(functions, codes)
+
+
+def _functions(tree: ast.Module) -> _Functions:
+    functions: _Functions = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Lambda, ast.FunctionDef)):
+            functions.setdefault(_begins(node), []).append(node)
+    return functions
 
 
 def _begins(node: ast.Lambda | ast.FunctionDef) -> tuple[str, int]:
@@ -73,3 +110,112 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
         if isinstance(constant, types.CodeType):
             yield constant
             yield from _codes(constant)
+
+
+# ---------------------------------------------------------------- the function and its arguments
+
+
+def of_one_argument(function: Any) -> tuple[types.FunctionType, dict[Any, Any], str] | None:
+    """(the function itself, what is bound of its arguments, by name and by position, the only other one);
+    None: it is no function in Python, or it has arguments of another kind.
+    """
+    function, bound = _unbound(function)
+    if not isinstance(function, types.FunctionType):
+        return None
+    code, free = function.__code__, _free_argument_of(function, bound)
+    if free is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & _OTHER_KINDS:
+        return None
+    return function, bound, free
+
+
+def _unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
+    """(the function, what is bound of its arguments, by name or position). Objects are what their __call__
+    is, modules their forward.
+    """
+    bound: dict[Any, Any] = {}
+    while type(function) is functools.partial:
+        if function.args and any(isinstance(key, int) for key in bound):
+            return None, {}
+        bound = {**function.keywords, **dict(enumerate(function.args)), **bound}
+        function = function.func
+    if isinstance(function, torch.nn.Module) and type(function).__call__ is torch.nn.Module.__call__:
+        if "forward" in vars(function) or function._forward_hooks or function._forward_pre_hooks:
+            return None, {}
+        function = types.MethodType(type(function).forward, function)
+    elif not isinstance(function, (types.FunctionType, types.MethodType)):
+        call = inspect.getattr_static(type(function), "__call__", None)
+        if not isinstance(call, types.FunctionType):
+            return None, {}
+        function = types.MethodType(call, function)
+    if isinstance(function, types.MethodType):
+        if any(isinstance(key, int) for key in bound):
+            return None, {}
+        bound, function = {**bound, 0: function.__self__}, function.__func__
+    return function, bound
+
+
+def _free_argument_of(function: types.FunctionType, bound: dict[Any, Any]) -> str | None:
+    """The one argument that is not bound, if there is one, and all positional ones before it are."""
+    names = _arguments(function.__code__)
+    positional = {key for key in bound if isinstance(key, int)}
+    for key in positional:
+        if key >= len(names):
+            return None
+        bound[names[key]] = bound[key]
+    if any(key not in names for key in bound if isinstance(key, str)):
+        return None
+    for name, value in zip(reversed(names), reversed(function.__defaults__ or ())):
+        bound.setdefault(name, value)
+    free = [name for name in names if name not in bound]
+    if len(free) == 1 and names.index(free[0]) == len(positional):
+        return free[0]
+    return None
+
+
+def _arguments(code: types.CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount]
+
+
+# ---------------------------------------------------------------- what names mean
+
+
+def plain_attribute(owner: Any, name: str) -> Any:
+    """getattr(owner, name), if that runs no code of anybody; else NotRead."""
+    cls = type(owner)
+    if isinstance(owner, types.ModuleType):
+        inherits = cls.__getattribute__ is types.ModuleType.__getattribute__
+        if inherits and getattr(vars(owner).get("__getattr__"), "__module__", "") == lazy_names.__module__:
+            getattr(owner, name, None)  # millrace's own modules, which import it when it is asked for
+        if inherits and name in vars(owner) and inspect.getattr_static(cls, name, _MISSING) is _MISSING:
+            return vars(owner)[name]
+        raise NotRead
+    require(cls.__getattribute__ is object.__getattribute__ and hasattr(owner, "__dict__"))
+    of_class = inspect.getattr_static(cls, name, _MISSING)
+    goes_first = any(hasattr(type(of_class), method) for method in ("__set__", "__delete__"))
+    require(not goes_first)  # as a property does
+    if name in vars(owner):
+        return vars(owner)[name]
+    if isinstance(of_class, types.FunctionType):
+        return types.MethodType(of_class, owner)
+    if of_class is not _MISSING and not hasattr(type(of_class), "__get__"):
+        return of_class
+    is_module = getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__
+    modules = vars(owner).get("_modules", {}) if is_module else {}
+    require(of_class is _MISSING and name in modules)
+    return modules[name]
+
+
+def plain_variable(function: types.FunctionType, name: str, *more: Mapping[str, Any]) -> Any:
+    """What a name in `function` that is none of its own variables stands for, in `more` behind its globals;
+    NotRead: nothing yet.
+    """
+    free = function.__code__.co_freevars
+    if name in free:
+        try:
+            return function.__closure__[free.index(name)].cell_contents  # type: ignore[index]
+        except ValueError:
+            raise NotRead from None
+    for place in (function.__globals__, *more):
+        if name in place:
+            return place[name]
+    raise NotRead

@@ -16,7 +16,9 @@ import torch
 
 from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of
 from .chain import MOST_NESTED, Chain
-from .recognising import NotLowered, held_directly, held_transforms, holder_name, loaded
+from .read_source import read
+from .read_values import Picture
+from .recognising import NotLowered, held_directly, holder_name, loaded
 from .transforms import Lowered, new_chain
 
 _Picture = dict[str, Any]
@@ -124,5 +126,8 @@ def _parts(transform: Any) -> Sequence[Any] | None:
         return inner
     if family_of(type(transform)) is not None:
         return None  # a step of a library; what it may hold is its own affair
-    parts = held_directly(transform)
-    return held_transforms(transform) if parts is None else parts
+    if (parts := held_directly(transform)) is not None:
+        return parts
+    made = read(transform)
+    steps = made.steps() if isinstance(made, Picture) else [None]
+    return steps if all(map(callable, steps)) else None

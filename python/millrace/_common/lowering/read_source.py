@@ -22,7 +22,7 @@ from typing import Any
 
 from .as_shipped import makes_crops
 from .crops import applied, are_several, made_object
-from .function_source import body_of
+from .function_source import body_of, of_one_argument, plain_attribute, plain_variable
 from .picture_calls import METHODS, coin_of, is_number, known_call
 from .read_values import (
     Coin,
@@ -40,7 +40,6 @@ from .read_values import (
     require,
     truth,
 )
-from .same_code import of_one_argument, plain_attribute, plain_variable
 
 _MOST_STEPS = 2_000  # of reading one function, loops unrolled
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {

@@ -1,8 +1,8 @@
 """What recognisers have in common: how they say no, and what transforms hold.
 
 Callables may only hold transforms: torchvision's presets, a user's class around a Compose, partials, bound
-methods, lambdas. Nothing is called to find out: same_code.py shows that such an object does nothing but call
-what it holds, one after the other.
+methods, lambdas. Nothing is called to find out: read_source.py shows that such an object does nothing but
+call what it holds, one after the other.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-
-from .same_code import called
 
 
 class NotLowered(Exception):
@@ -40,20 +38,6 @@ def is_a(value: Any, module: str, name: str) -> bool:
 OURS, V1, V2 = "millrace.transforms", "torchvision.transforms.transforms", "torchvision.transforms.v2"
 V1_POLICIES, TIMM = "torchvision.transforms.autoaugment", "timm.data"
 
-# What is called first comes last in nested calls.
-_IN_ORDER = (
-    "return F(B)",
-    "B = F(B); return B",
-    "L = F(B); return L",
-    "B = F(B); return G(B)",
-    "B = F(B); B = G(B); return B",
-    "L = F(B); return G(L)",
-    "L = F(B); L = G(L); return L",
-    "B = F(B); B = G(B); return H(B)",
-    "B = F(B); B = G(B); B = H(B); return B",
-)
-_NESTED = ("return F(G(B))", "return F(G(H(B)))")
-_EACH = ("for L in F: B = L(B); return B",)
 # What docs/native.md says of callables that hold transforms (scripts/native_table.py).
 HOLDERS = (
     "Compose, `nn.Sequential`, torchvision's presets (`Weights.DEFAULT.transforms()`), and [any"
@@ -70,26 +54,6 @@ def held_directly(transform: Any) -> Sequence[Any] | None:
         return [transform.__self__]
     if type(transform) is loaded("torchvision.transforms._presets", "ImageClassification"):
         return _image_classification(transform)
-    return None
-
-
-def held_transforms(transform: Any) -> Sequence[Any] | None:
-    """What `transform` applies to its argument, one after the other, and does nothing else; None: it may do
-    anything. Needs no source.
-    """
-    for template in _IN_ORDER:
-        if (parts := called(transform, template)) is not None:
-            return parts
-    for template in _NESTED:
-        if (parts := called(transform, template)) is not None:
-            return parts[::-1]
-    for template in _EACH:
-        if (parts := called(transform, template)) is not None and type(parts[0]) in (
-            list,
-            tuple,
-            torch.nn.ModuleList,
-        ):
-            return list(parts[0])
     return None
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from ..._common.lowering.as_shipped import IMAGE_AND_LABEL, recognise_collate
+from ..._common.lowering.read_collates import read_collate
 from ..._common.lowering.recognising import NotLowered, holder_name, loaded
-from ..._common.lowering.same_code import called
 from ..._common.shipped import is_default_collate
 from ..engines.python_collate import PythonCollate
 
@@ -28,19 +28,6 @@ COLLATE_WORDS = (
     "`default_collate`, those of millrace's data sets, timm's `fast_collate`, and [yours, in Python,"
     " after native decoding](#a-collate_fn-of-your-own)"
 )
-_OF_BATCH = {  # template: (whether f gets the batch's fields one by one, whether the result becomes a tuple)
-    "return T(*D(B))": (True, False),
-    "return T(D(B))": (False, False),
-    "B = D(B); return T(*B)": (True, False),
-    "B = D(B); return T(B)": (False, False),
-    "L = D(B); return T(*L)": (True, False),
-    "L = D(B); return T(L)": (False, False),
-    "B = D(B); B = T(*B); return B": (True, False),
-    "B = D(B); B = T(B); return B": (False, False),
-    "L, M = D(B); return T(L, M)": (True, False),
-    "L, M = D(B); L, M = T(L, M); return L, M": (True, True),
-    "L, M = D(B); L, M = T(L, M); return (L, M)": (True, True),
-}
 
 
 def recognise_any_collate(
@@ -77,21 +64,16 @@ def recognise_batch_function(
         collate_fn = collate_fn.func
     if is_default_collate(collate_fn):
         return recognise_collate(collate_fn, sample_types), None
-    name = holder_name(collate_fn)
-    if (found := called(collate_fn, "return D(B)")) is not None and is_default_collate(found[0]):
-        return f"{name} is {recognise_collate(found[0], sample_types)}", None
-    for template, (spread, as_tuple) in _OF_BATCH.items():
-        if (found := called(collate_fn, template)) is None:
-            continue
-        function, default = found if template.index("T") < template.index("D") else reversed(found)
-        if is_default_collate(default) and not is_default_collate(function) and callable(function):
-            recognise_collate(default, sample_types)
-            reason = (
-                f"native default_collate; {holder_name(function)} of {name} in Python, inside next(), but"
-                " mixing of pictures (MixUp, CutMix) in the threads"
-            )
-            return reason, PythonCollate(function, True, spread, as_tuple, torch.Tensor)
-    return "", None
+    if (found := read_collate(collate_fn)) is None:
+        return "", None
+    words, name = recognise_collate(found.default, sample_types), holder_name(collate_fn)
+    if found.function is None:
+        return f"{name} is {words}", None
+    reason = (
+        f"native default_collate; {holder_name(found.function)} of {name} in Python, inside next(), but"
+        " mixing of pictures (MixUp, CutMix) in the threads"
+    )
+    return reason, PythonCollate(found.function, True, found.spread, found.as_tuple, torch.Tensor)
 
 
 def takes_samples(collate_fn: Any) -> bool:
