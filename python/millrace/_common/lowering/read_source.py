@@ -275,6 +275,13 @@ class Reader:
             return Coin(1 - value.take().p) if isinstance(value, Coin) else not truth(value)
         raise NotRead
 
+    def _of_BoolOp(self, node: ast.BoolOp, names: dict[str, Any]) -> Any:
+        for part in node.values:
+            value = self.value(part, names)
+            if truth(value) is isinstance(node.op, ast.Or):
+                break
+        return value
+
     def _of_Compare(self, node: ast.Compare, names: dict[str, Any]) -> Any:
         require(len(node.ops) == 1)
         (how,), left, right = node.ops, self.value(node.left, names), self.value(node.comparators[0], names)
