@@ -15,7 +15,7 @@ import torch
 from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of, policy_class
 from .crops import STACKED, CropOf, OfEach
 from .grey import check_grey
-from .read_source import read
+from .read_source import read, unread_part
 from .read_values import Maybe, Op, Picture, Steps
 from .recognising import OURS, TIMM, V1, V2, NotLowered, held_directly, holder_name, loaded
 from .tensor_resize import rounds_as_torch
@@ -198,11 +198,12 @@ class Chain:
                     " create_transform(separate=True) makes it for its AugMixDataset; make one of them, by"
                     " Compose"
                 )
+            part = unread_part(transform)
             raise NotLowered(
                 f"{describe(transform)} has no native form; the engine knows "
                 f"{', '.join(sorted(self.rules))}, "
                 "Compose and nn.Sequential of these, and what only holds one, as a class whose __call__ is "
-                "`return self.transforms(picture)` and no more"
+                "`return self.transforms(picture)` and no more" + (f": not {part}" if part else "")
             )
         if self.erasing and name not in _AFTER_ERASING:
             raise NotLowered(f"{name} follows RandomErasing; put RandomErasing last")

@@ -65,10 +65,25 @@ def read(function: Any) -> Any:
     known.
     """
     try:
-        made = applied(function, Picture(), _read) if makes_crops(function) else _read(function, Picture())
-        leaves(made)
+        return _made(function)
     except (NotRead, RecursionError):
         return None
+
+
+def unread_part(function: Any) -> str:
+    """Which part of the source of such a function is not known; "": there is no source."""
+    try:
+        _made(function)
+    except NotRead as failure:
+        return failure.place
+    except RecursionError:
+        pass
+    return ""
+
+
+def _made(function: Any) -> Any:
+    made = applied(function, Picture(), _read) if makes_crops(function) else _read(function, Picture())
+    leaves(made)
     return made
 
 
@@ -109,8 +124,12 @@ class Reader:
                 return self.run([*self._unrolled(statement, names), *rest], names)
             if isinstance(statement, _Bind):
                 names[statement.name] = names[statement.items][statement.position]
-            else:
+                continue
+            try:
                 self._do(statement, names)
+            except NotRead as failure:
+                failure.at(statement, self.function.__code__)
+                raise
         raise NotRead
 
     def returned(self, value: Any, names: dict[str, Any]) -> Any:
@@ -191,9 +210,12 @@ class Reader:
         if isinstance(node, ast.Constant):
             return node.value
         method = getattr(self, f"_of_{type(node).__name__}", None)
-        if method is None:
-            raise NotRead
-        return method(node, names)
+        try:
+            require(method is not None)
+            return method(node, names)  # type: ignore[misc]
+        except NotRead as failure:
+            failure.at(node, self.function.__code__)
+            raise
 
     def _of_Name(self, node: ast.Name, names: dict[str, Any]) -> Any:
         if node.id in names:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import types
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +13,16 @@ MOST_VIEWS = 256
 
 
 class NotRead(Exception):
-    """The code does something that is not understood, or a name cannot be looked up without running code."""
+    """The code does something that is not understood, or a name cannot be looked up without running code.
+    `place`: the innermost part of it, as users find it; "": there is no source.
+    """
+
+    place = ""
+
+    def at(self, node: ast.expr | ast.stmt, code: types.CodeType) -> None:
+        if not self.place:
+            file = code.co_filename.rpartition("/")[2]
+            self.place = f"`{ast.unparse(node).partition(chr(10))[0]}` in line {node.lineno} of {file}"
 
 
 def require(known: object) -> None:
