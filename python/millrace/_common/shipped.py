@@ -1,5 +1,6 @@
 """Whether parts of other packages are what these ship, or a script has replaced them: a function, a method, a
-class. What is replaced runs, so whoever does its work natively asks first, when an epoch is planned.
+class. What is replaced runs, so whoever does its work natively asks first, when an epoch is planned. And the
+limits that a script has set in Pillow.
 
 A module's loader still has its code, so nothing must be remembered from before a script's change. Of a name
 that the code defines, what is found there now has to have that code. What a package's decorators and what
@@ -227,3 +228,25 @@ def _defined(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType | None
         yield prefix + inner.co_name, None if is_class else inner
         if is_class:
             yield from _defined(inner, f"{prefix}{inner.co_name}.")
+
+
+class PillowLimits:
+    """Pillow's limits (PIL.Image.MAX_IMAGE_PIXELS; MAX_TEXT_CHUNK and MAX_TEXT_MEMORY of PIL.PngImagePlugin),
+    which scripts set, at the moment when this is made: when a loader starts.
+    """
+
+    def __init__(self) -> None:
+        from PIL import Image, PngImagePlugin
+
+        self.limits = Image.MAX_IMAGE_PIXELS, PngImagePlugin.MAX_TEXT_CHUNK, PngImagePlugin.MAX_TEXT_MEMORY
+
+    def quiet_pixels(self) -> int | None:
+        """check_size() has nothing to say of pictures that have no more; None: of any."""
+        return self.limits[0]
+
+    def png_texts(self) -> tuple[int, int]:
+        """Bytes that a PNG's compressed text or profile may come to, and all its texts, without a check by
+        Pillow.
+        """
+        chunk, memory = (min(max(0, int(limit)), 2**62) for limit in self.limits[1:])
+        return chunk, memory

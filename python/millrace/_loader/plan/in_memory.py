@@ -27,7 +27,8 @@ from ...samplers.resumable import inner_sampler
 from ..engines.python_collate import PythonCollate
 from ..engines.rows import RowsSpec
 from .collates import recognise_batch_function
-from .plan import Recogniser, Stages, check_getitems, recogniser_of
+from .plan import Recogniser, check_getitems, recogniser_of
+from .stages import Stages
 
 # What docs/native.md says of it (scripts/native_table.py).
 WORDS = (

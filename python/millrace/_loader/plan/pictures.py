@@ -25,8 +25,9 @@ from ..engines.native import Files, ImageSpec
 from ..engines.python_collate import PythonCollate, with_targets
 from .collates import is_fast_collate, recognise_any_collate, takes_samples
 from .joined import recognise_joined
-from .plan import Recogniser, Stages, check_getitems, is_python, late, recogniser_of
+from .plan import Recogniser, check_getitems, is_python, late, recogniser_of
 from .source import Source, grey_chains, labelled
+from .stages import Stages
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered

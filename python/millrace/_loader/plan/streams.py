@@ -16,7 +16,8 @@ from ..._common.lowering.recognising import NotLowered
 from ..._common.torch_private import default_collate
 from ..arguments import Auto
 from ..engine import EngineSpec, batch_memory
-from .plan import Recogniser, Stages, late
+from .plan import Recogniser, late
+from .stages import Stages
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
