@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch.utils.data import Subset
 
 from ..._common.lazy import imported
-from ..._common.lowering.as_shipped import check_device
+from ..._common.lowering.as_shipped import check_device, check_getitems
 from ..._common.lowering.recognising import NotLowered
 from ...samplers.resumable import inner_sampler
 from ..engine import EngineSpec, PythonSpec
@@ -51,7 +51,8 @@ class Plan:
 
     def python_spec(self, engine: str) -> PythonSpec:
         """Of the engine that runs Python, by its name, where `spec` is None."""
-        return PYTHON[engine] if self.known_part is None else self.known_part.spec(PYTHON[engine])
+        alone = PYTHON[engine]
+        return alone if self.known_part is None else self.known_part.spec(alone, opened)
 
     def __str__(self) -> str:
         lines = list(map(str, self.stages))
@@ -63,36 +64,42 @@ class Plan:
         return "\n".join(lines)
 
 
+def is_python(root: Any) -> NotLowered:
+    return NotLowered(f"{type(root).__name__} {IS_PYTHON}")
+
+
+def _refuse(root: Any) -> Any:
+    check_getitems(root)
+    raise is_python(root)
+
+
 @dataclass(frozen=True)
 class Recogniser:
     """Knows the datasets of one line of RECOGNISERS. This class itself is asked about Python code.
 
-    `claims`: whether this recogniser is asked about a dataset of its class, and none after it. `exact`: it is
-    never asked about subclasses.
+    `find`: gives what there is to be known of a dataset of its class, an object of the class `finds`.
+    `claims`: whether this recogniser is asked about such a dataset, and none after it. `exact`: it is never
+    asked about subclasses.
     """
 
+    find: Callable[[Any], Any] = _refuse
     claims: Callable[[Any], bool] = field(default=lambda root: True, kw_only=True)
     exact: bool = field(default=False, kw_only=True)
+    finds: ClassVar[type | None] = None
+    joined = False
 
     def spec(self, loader: Any, stages: Stages) -> EngineSpec | None:
         """Asks the stages, in the order in which they are told; None where one refuses."""
-
-        def refuse() -> Any:
-            root = root_of(loader.dataset)
-            check_getitems(root)
-            raise is_python(root)
-
-        stages.ask("dataset", refuse)
+        stages.ask("dataset", lambda: self.find(root_of(loader.dataset)))
         stages.ask_the_others(loader)
         return None
 
-    def known(self, loader: Any, stages: Stages) -> KnownPart | KnownStream | None:
-        """What the engine makes of each sample where there is no spec. May raise anything: nothing then."""
+    def part(self, dataset: Any, refusing: list[str]) -> KnownPart | KnownStream | None:
+        """What the engine makes of each sample, where these stages refuse. May raise anything: nothing."""
         return None
 
 
 _PYTHON_CODE = Recogniser()
-Kind = TypeVar("Kind", bound=Recogniser)
 
 
 def root_of(dataset: Any) -> Any:
@@ -112,8 +119,10 @@ def _bases(root: Any) -> dict[str, type]:
     return {f"{base.__module__}.{base.__qualname__}": base for base in type(root).__mro__}
 
 
-def recogniser_of(dataset: Any, kind: type[Kind]) -> Kind | None:
-    """The first one of this kind that claims it."""
+def recogniser_of(dataset: Any, finds: type | None = None) -> Recogniser:
+    """The first one that claims it, of those that find objects of this class, if one is given; else the one
+    of Python code.
+    """
     root = root_of(dataset)
     bases = _bases(root)
     for name, origin in RECOGNISERS:
@@ -122,18 +131,21 @@ def recogniser_of(dataset: Any, kind: type[Kind]) -> Kind | None:
         if base is None or getattr(sys.modules.get(base.__module__), base.__name__, None) is not base:
             continue
         found = late(origin)
-        if isinstance(found, kind) and (base is type(root) or not found.exact) and found.claims(root):
+        fits = finds in (None, found.finds) and (base is type(root) or not found.exact)
+        if fits and found.claims(root):
             return found
-    return None
+    return _PYTHON_CODE
 
 
-def check_getitems(root: Any) -> None:
-    if "__getitems__" in getattr(root, "__dict__", ()):
-        raise NotLowered(f"this {type(root).__name__} was given a __getitems__ of its own; remove it")
-
-
-def is_python(root: Any) -> NotLowered:
-    return NotLowered(f"{type(root).__name__} {IS_PYTHON}")
+def opened(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
+    """What stands in the place of `dataset`, whatever that is by now: worker_init_fn may have changed it. The
+    dataset itself, where nothing is known.
+    """
+    try:
+        part = recogniser_of(dataset).part(dataset, ["transform"])
+    except NotLowered:
+        part = None
+    return dataset if part is None else part.stand_in(dataset, (seed, epoch), seeds)
 
 
 def make_plan(loader: Any, explained: bool = True) -> Plan:
@@ -154,7 +166,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
         check_device()
     except NotLowered as refusal:
         return Plan((Stage("loader", False, str(refusal)),), None)
-    recogniser = recogniser_of(loader.dataset, Recogniser) or _PYTHON_CODE
+    recogniser = recogniser_of(loader.dataset)
     if recogniser is _PYTHON_CODE and not explained:
         return Plan((), None)
     stages, part = Stages(), None
@@ -162,7 +174,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     # Actors run in Python what has no spec.
     if spec is None and loader.remote is None and "worker_init_fn" not in stages.refusing():
         try:
-            part = recogniser.known(loader, stages)
+            part = recogniser.part(loader.dataset, stages.refusing())
         except Exception:  # NotLowered, or what Stages.ask() calls "could not be understood"
             pass
     return Plan(stages.finish(part), spec, part)
