@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from millrace._loader.plan.pictures import Pictures
 from millrace._loader.plan.recognisers import RECOGNISERS
 from millrace._loader.plan.source import Source
 from millrace.datasets import HDF5, ImageFolder
-from torch.utils.data import ConcatDataset, StackDataset, Subset
+from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 
 class Squares(torch.utils.data.Dataset):
@@ -115,3 +117,44 @@ def test_what_an_object_was_given_runs(tmp_path: Any) -> None:
     assert "mapped files" in DataLoader(dataset, native="require").explain()
     dataset.__getitems__ = lambda indices: [{"x": 7} for _ in indices]
     assert next(iter(DataLoader(dataset, 2)))["x"].tolist() == [7, 7]
+
+
+def _folder(root: Path, *further: Any) -> ImageFolder:
+    make_folder(root, 6)
+    return ImageFolder(
+        str(root), transforms.Compose([transforms.Resize((8, 8)), *further, transforms.ToTensor()])
+    )
+
+
+LOADERS = {
+    "pictures": _folder,
+    "joined pictures": lambda root: ConcatDataset([_folder(root)]),
+    "rows": lambda root: TensorDataset(torch.zeros(4, 2)),
+    "Python code": lambda root: Squares(3),
+    "Python code behind known steps": lambda root: _folder(root, str),
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_the_way_of_a_plan_leads_back_to_the_table_seldom(name: str, tmp_path: Path) -> None:
+    loader, table = DataLoader(LOADERS[name](tmp_path), 2), Path(planner.__file__)
+    planner.make_plan(loader)
+    entered: list[Path] = []  # files of the planner's folder, one for each frame that is there
+    way = [table]
+
+    def follow(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            file = Path(frame.f_code.co_filename)
+            entered.append(file if file.parent == table.parent or not entered else entered[-1])
+        elif event == "return" and entered:
+            entered.pop()
+        if entered and way[-1] != entered[-1]:
+            way.append(entered[-1])
+
+    before = sys.getprofile()
+    sys.setprofile(follow)
+    try:
+        plan = planner.make_plan(loader)
+    finally:
+        sys.setprofile(before)
+    assert plan.stages and way[-1] == table and 0 < way.count(table) - 1 <= 8

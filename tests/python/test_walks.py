@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pictures import make_jpeg_folder
@@ -27,7 +28,7 @@ def listed(walk: str) -> tuple[int, list[list[str]]]:
     return int(re.search(r"(\d+) files", text)[1]), blocks
 
 
-def traced(walk: str, folder: Path) -> dict[str, list[str]]:
+def traced(walk: str, folder: Path) -> Any:
     if walk == "Stream":
         make_picture_shards(folder / "data", [10, 7, 10, 5])
     else:
@@ -52,6 +53,12 @@ def test_the_map_has_the_files_that_are_entered(walk: str, tmp_path: Path) -> No
     assert sorted(loop) == sorted(found["loop"])
     assert number == len(loop) <= MOST[walk]
     assert sorted(sum(worker, [])) == sorted(set(found["worker"]) - NOW_AND_THEN)
+
+
+def test_an_iterator_starts_in_few_calls(tmp_path: Path) -> None:
+    """What was found to be as shipped is asked whether it is still the same, and not compared again."""
+    for calls, files in traced("Starts", tmp_path):
+        assert calls <= 450 and files <= 20
 
 
 def test_files_of_the_walks_exist() -> None:

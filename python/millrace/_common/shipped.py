@@ -1,5 +1,6 @@
 """Whether parts of other packages are what these ship, or a script has replaced them: a function, a method, a
-class. What is replaced runs, so whoever does its work natively asks first, when an epoch is planned.
+class. What is replaced runs, so whoever does its work natively asks first, when an epoch is planned. And the
+limits that a script has set in Pillow.
 
 A module's loader still has its code, so nothing must be remembered from before a script's change. Of a name
 that the code defines, what is found there now has to have that code. What a package's decorators and what
@@ -13,7 +14,9 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import methodcaller
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -38,9 +41,10 @@ def replaced(module: str, *names: str) -> str | None:
     classes, or anything. None: all is as shipped, or the module was not imported.
     """
     there = sys.modules.get(module)
-    if type(there) is not ModuleType:
+    if type(there) is not ModuleType or _is_as_seen(module, names):
         return None
     codes = _codes(there)
+    seen = _Seen([module], [there, *(part for part in vars(there).values() if _is_defined(part, module))])
     for name in names or top_names(module):
         value = vars(there).get(name)
         if value is None or name not in codes:
@@ -48,41 +52,46 @@ def replaced(module: str, *names: str) -> str | None:
                 return f"{module}.{name}"
             continue
         if not codes[name]:
-            if not isinstance(value, type) or value.__qualname__ != name or value.__module__ != module:
+            if not _is_defined(value, module) or value.__qualname__ != name:
                 return f"{module}.{name}"
             if (method := _replaced_method(value, codes)) is not None:
                 return f"{module}.{method}"
         elif not _is_one_of(value, codes[name]):
             return f"{module}.{name}"
+    _shipped[module, names] = seen
     return None
+
+
+def _is_defined(value: Any, module: str) -> bool:
+    return isinstance(value, type) and value.__module__ == module
 
 
 def replaced_in(cls: type, *names: str) -> str | None:
     """The dotted name of a method of `cls`, or of its bases of these packages, that somebody replaced: of
     `names`, or of any name.
     """
-    if (seen := _shipped.get((cls, names))) is not None and seen.is_as_it_was():
+    if _is_as_seen(cls, names):
         return None
-    seen = _Seen(cls)
-    for base in cls.__mro__:
+    bases = [base for base in cls.__mro__ if base.__module__.partition(".")[0] in _LIBRARIES]
+    seen = _Seen([base.__module__ for base in bases], bases)
+    for base in bases:
         module = sys.modules.get(base.__module__)
-        if type(module) is not ModuleType or base.__module__.partition(".")[0] not in _LIBRARIES:
+        if type(module) is not ModuleType:
             continue
         if (method := _replaced_method(base, _codes(module), names)) is not None:
             return f"{base.__module__}.{method}"
-    if cls.__module__.partition(".")[0] in _LIBRARIES:  # of those that scripts make there may be any number
+    if cls.__module__.partition(".")[0] in _PACKAGES:  # of those that scripts make there may be any number
         _shipped[cls, names] = seen
     return None
 
 
 class _Seen:
-    """What a class and its bases of these packages had when all was as shipped."""
+    """What modules and classes had when all was as shipped."""
 
-    def __init__(self, cls: type) -> None:
-        bases = [base for base in cls.__mro__ if base.__module__.partition(".")[0] in _LIBRARIES]
-        self._modules = {base.__module__: sys.modules.get(base.__module__) for base in bases}
-        self._dicts = [vars(base) for base in bases]
-        self._values = [value for found in self._dicts for value in found.values()]  # so that ids stay theirs
+    def __init__(self, modules: list[str], parts: Sequence[ModuleType | type]) -> None:
+        self._modules, self._there = modules, list(map(sys.modules.get, modules))
+        self._dicts = list(map(vars, parts))
+        self._values = list(self._now())  # so that ids stay theirs
         self._ids = list(map(id, self._values))
         self._functions = []
         for value in self._values:
@@ -92,16 +101,22 @@ class _Seen:
                     self._functions.append((value, value.__code__, inner))
                 value = inner
 
+    def _now(self) -> Iterator[Any]:
+        return chain.from_iterable(map(methodcaller("values"), self._dicts))
+
     def is_as_it_was(self) -> bool:
-        if [id(value) for found in self._dicts for value in found.values()] != self._ids:
-            return False
         for function, code, inner in self._functions:
             if function.__code__ is not code or function.__dict__.get("__wrapped__") is not inner:
                 return False
-        return all(sys.modules.get(name) is module for name, module in self._modules.items())
+        there = list(map(sys.modules.get, self._modules))
+        return list(map(id, self._now())) == self._ids and there == self._there
 
 
-_shipped: dict[tuple[type, tuple[str, ...]], _Seen] = {}
+def _is_as_seen(*key: Any) -> bool:
+    return (seen := _shipped.get(key)) is not None and seen.is_as_it_was()
+
+
+_shipped: dict[tuple[Any, ...], _Seen] = {}
 
 
 def _replaced_method(cls: type, codes: dict[str, list[CodeType]], names: tuple[str, ...] = ()) -> str | None:
@@ -227,3 +242,25 @@ def _defined(code: CodeType, prefix: str) -> Iterator[tuple[str, CodeType | None
         yield prefix + inner.co_name, None if is_class else inner
         if is_class:
             yield from _defined(inner, f"{prefix}{inner.co_name}.")
+
+
+class PillowLimits:
+    """Pillow's limits (PIL.Image.MAX_IMAGE_PIXELS; MAX_TEXT_CHUNK and MAX_TEXT_MEMORY of PIL.PngImagePlugin),
+    which scripts set, at the moment when this is made: when a loader starts.
+    """
+
+    def __init__(self) -> None:
+        from PIL import Image, PngImagePlugin
+
+        self.limits = Image.MAX_IMAGE_PIXELS, PngImagePlugin.MAX_TEXT_CHUNK, PngImagePlugin.MAX_TEXT_MEMORY
+
+    def quiet_pixels(self) -> int | None:
+        """check_size() has nothing to say of pictures that have no more; None: of any."""
+        return self.limits[0]
+
+    def png_texts(self) -> tuple[int, int]:
+        """Bytes that a PNG's compressed text or profile may come to, and all its texts, without a check by
+        Pillow.
+        """
+        chunk, memory = (min(max(0, int(limit)), 2**62) for limit in self.limits[1:])
+        return chunk, memory

@@ -13,6 +13,7 @@ import numpy as np
 
 from millrace import errors
 from millrace._common.regular_files import open_regular
+from millrace._common.shipped import PillowLimits
 from millrace._pictures.info import info_of
 from millrace.errors import CorruptDataError, corrupt_data
 
@@ -63,30 +64,13 @@ def fault_of(error: object) -> int:
     )
 
 
-class PillowDecoder:
+class PillowDecoder(PillowLimits):
     """What an engine asks Pillow: the pictures that its codecs leave to it, and what Pillow says of those
-    they decode themselves. Pillow's limits (PIL.Image.MAX_IMAGE_PIXELS; MAX_TEXT_CHUNK and MAX_TEXT_MEMORY of
-    PIL.PngImagePlugin) are those of the moment when this is made, when a loader starts.
+    they decode themselves.
     """
-
-    def __init__(self) -> None:
-        from PIL import Image, PngImagePlugin
-
-        self.limits = Image.MAX_IMAGE_PIXELS, PngImagePlugin.MAX_TEXT_CHUNK, PngImagePlugin.MAX_TEXT_MEMORY
 
     def __call__(self, data: bytes, path: str) -> tuple[np.ndarray, int]:
         return decode_with_pillow(data, path)
-
-    def quiet_pixels(self) -> int | None:
-        """check_size() has nothing to say of pictures that have no more; None: of any."""
-        return self.limits[0]
-
-    def png_texts(self) -> tuple[int, int]:
-        """Bytes that a PNG's compressed text or profile may come to, and all its texts, without a check by
-        Pillow.
-        """
-        chunk, memory = (min(max(0, int(limit)), 2**62) for limit in self.limits[1:])
-        return chunk, memory
 
     def check_size(self, width: int, height: int) -> None:
         """Warns, or raises DecompressionBombError, as Pillow does when it opens a picture of this size."""

@@ -101,6 +101,11 @@ def check_object(transform: Any) -> None:
             )
 
 
+def check_getitems(root: Any) -> None:
+    if "__getitems__" in getattr(root, "__dict__", ()):
+        raise NotLowered(f"this {type(root).__name__} was given a __getitems__ of its own; remove it")
+
+
 def container_parts(transform: Any) -> list[Any] | None:
     """Of a library's Compose, or torch's Sequential."""
     if type(transform) is torch.nn.Sequential:

@@ -12,7 +12,8 @@ from ..._common.lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     """
-    .plan: Plan Stage make_plan order_advice
+    .plan: Plan make_plan order_advice
+    .stages: Stage
     .streams: seen_as_inline
     """,
 )

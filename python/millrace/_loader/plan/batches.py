@@ -16,7 +16,8 @@ from ...datasets.batches import BatchDataset
 from ...samplers import ChunkShuffle
 from ...samplers.resumable import inner_sampler
 from ..engines.batches import BatchSource, BatchSpec
-from .plan import Recogniser, Stages
+from .plan import Recogniser
+from .stages import Stages
 
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__")
 

@@ -6,7 +6,7 @@ import functools
 import operator
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ... import _core
 from ..._common.lowering.recognising import holder_name
@@ -18,6 +18,9 @@ from ..arguments import PICTURES
 from ..engines.native import ImageSpec
 from ..heavy_lists import memory_advice
 from .plan import Plan, order_advice
+
+if TYPE_CHECKING:
+    from .prefix import KnownPart
 
 
 def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator[str]:
@@ -44,9 +47,8 @@ def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
     it.
     """
     from ..engines.seeding import generators_seeded
-    from .prefix import KnownPart, prefixed
 
-    dataset, known = loader.dataset, plan.known_part
+    dataset, known = loader.dataset, cast("KnownPart | None", plan.known_part)
     if loader._dataset_kind != _DatasetKind.Map:
         return ["cost: not measured — samples of a stream come in its own order"]
     if (count := min(operator.index(samples), len(dataset))) == 0:
@@ -57,8 +59,8 @@ def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
         if isinstance(plan.spec, ImageSpec):
             images, maps = plan.spec.dataset(), plan.spec.index_maps
             native, python = _measured(indices, maps, lambda row: images.row(row, 0, 0), ())
-        elif isinstance(known, KnownPart):
-            make = functools.partial(prefixed(dataset, 0, 0, False).known, occurrence=0)
+        elif known is not None:
+            make = functools.partial(known.stand_in(dataset, (0, 0), False).known, occurrence=0)
             native, python = _measured(indices, known.source.index_maps, make, known.prefix.rest)
         elif plan.spec is not None:
             return ["cost: not measured — rows are copied, or made in whole batches"]

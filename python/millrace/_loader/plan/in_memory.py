@@ -9,7 +9,7 @@ and arrays when it makes a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 from torch.utils.data import ConcatDataset, SequentialSampler, StackDataset, Subset, TensorDataset
 
 from ... import _core
-from ..._common.lowering.as_shipped import check_class, recognise_collate
+from ..._common.lowering.as_shipped import check_class, check_getitems, recognise_collate
 from ..._common.lowering.memory_rows import stacked, table_rows
 from ..._common.lowering.recognising import NotLowered
 from ..._common.lowering.rows import Column, RowSet, row_form
@@ -27,7 +27,8 @@ from ...samplers.resumable import inner_sampler
 from ..engines.python_collate import PythonCollate
 from ..engines.rows import RowsSpec
 from .collates import recognise_batch_function
-from .plan import Recogniser, Stages, check_getitems, recogniser_of
+from .plan import Recogniser, recogniser_of
+from .stages import Stages
 
 # What docs/native.md says of it (scripts/native_table.py).
 WORDS = (
@@ -42,7 +43,7 @@ WORDS = (
 class Rows(Recogniser):
     """`find`: gives the RowSet behind a dataset. `checked`: a method that its class was given is refused."""
 
-    find: Callable[[Any], RowSet]
+    finds = RowSet
     checked: bool = True
     exact: bool = field(default=True, kw_only=True)
 
@@ -65,8 +66,8 @@ class Rows(Recogniser):
 
 def recognise_rows(dataset: Any) -> RowSet:
     """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
-    found = _SUBSET if type(dataset) is Subset else recogniser_of(dataset, Rows)
-    if found is None:
+    found: Any = _SUBSET if type(dataset) is Subset else recogniser_of(dataset, RowSet)
+    if found.finds is not RowSet:
         raise NotLowered(
             f"{type(dataset).__name__} is Python code; samples in memory are read from tensors, numeric numpy"
             " arrays, torch's TensorDataset, StackDataset, ConcatDataset and Subset, and Hugging Face's"

@@ -6,7 +6,6 @@ joined.py; Subset of any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import torch
 from torch.utils.data import ConcatDataset, Subset
 
 from ... import _core
-from ..._common.lowering.as_shipped import recognise_collate
+from ..._common.lowering.as_shipped import check_getitems, recognise_collate
 from ..._common.lowering.recognising import NotLowered, holder_name, loaded
 from ..._common.shipped import is_default_collate
 from ..._common.states import is_stateful
@@ -25,8 +24,9 @@ from ..engines.native import Files, ImageSpec
 from ..engines.python_collate import PythonCollate, with_targets
 from .collates import is_fast_collate, recognise_any_collate, takes_samples
 from .joined import recognise_joined
-from .plan import Recogniser, Stages, check_getitems, is_python, late, recogniser_of
+from .plan import Recogniser, is_python, recogniser_of
 from .source import Source, grey_chains, labelled
+from .stages import Stages
 
 if TYPE_CHECKING:
     from ..._common.lowering.transforms import Lowered
@@ -48,7 +48,7 @@ DATASET_WORDS = (
 class Pictures(Recogniser):
     """`find`: gives the Source behind a dataset that is no Subset. `joined`: ConcatDataset may hold it."""
 
-    find: Callable[[Any], Source]
+    finds = Source
     joined: bool = True
 
     def spec(self, loader: Any, stages: Stages) -> ImageSpec | None:
@@ -82,10 +82,25 @@ class Pictures(Recogniser):
         options = source.index_maps, collate, source.on_error, arrangement
         return ImageSpec(files, tuple(pipelines), made.views, *options, made.drawn_size)
 
-    def known(self, loader: Any, stages: Stages) -> KnownPart | None:
-        if stages.refusing() != ["transform"] or is_stateful(loader.dataset):
+    def part(self, dataset: Any, refusing: list[str]) -> KnownPart | None:
+        if refusing != ["transform"] or is_stateful(dataset):
             return None
-        return late(".prefix:known_part")(recognise_source(loader.dataset))
+        # most loaders have no use for these
+        from ..._common.lowering.prefix import prefix_of
+        from .prefix import KnownPart
+
+        source = recognise_source(dataset)
+        if source.form is not None or source.on_error is not None:
+            raise NotLowered("samples are dicts, or errors are the dataset's own affair")
+        if any(part.transform is not source.transform for part in source.parts):
+            raise NotLowered("the parts have transforms of their own")
+        prefix = prefix_of(source.transform)
+        chains, names = chains_of(source, prefix.lowered)
+        pipelines = prefix.lowered.pipelines(chains)
+        files = source.make_files()
+        if files.paths is None and not isinstance(files.files, _core.PixelFiles):
+            raise NotLowered("shards are read by their dataset, in each worker")
+        return KnownPart(source, prefix, pipelines[0], names, files, counted(source, files))
 
 
 def recognise_source(dataset: Any) -> Source:
@@ -96,10 +111,8 @@ def recognise_source(dataset: Any) -> Source:
         index_maps.append(root.indices)
         root = root.dataset
     check_getitems(root)
-    found = JOINED if type(root) is ConcatDataset else recogniser_of(root, Pictures)
-    if found is None:
-        raise is_python(root)
-    source = found.find(root)
+    found = JOINED if type(root) is ConcatDataset else recogniser_of(root, Source)
+    source: Source = found.find(root)
     if not index_maps:
         return source
     name = "Subset of " * len(index_maps) + source.name
@@ -117,7 +130,7 @@ def _files(source: Source) -> tuple[str, Files]:
 
 def _joins_pictures(dataset: ConcatDataset) -> bool:
     """Whether one of its parts is of this kind; else its rows may lie in memory."""
-    return any((found := recogniser_of(part, Pictures)) and found.joined for part in dataset.datasets)
+    return any(recogniser_of(part, Source).joined for part in dataset.datasets)
 
 
 def _indexed(root: Any) -> Source:

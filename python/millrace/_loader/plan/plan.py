@@ -5,25 +5,22 @@ spec or none.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch.utils.data import Subset
 
 from ..._common.lazy import imported
-from ..._common.lowering.as_shipped import check_device, recognise_collate
-from ..._common.lowering.recognising import NotLowered, holder_name
-from ..._common.shipped import is_default_collate
-from ...samplers import BatchSampler, RandomSampler, native
-from ...samplers.global_order import GlobalOrderSampler
+from ..._common.lowering.as_shipped import check_device, check_getitems
+from ..._common.lowering.recognising import NotLowered
 from ...samplers.resumable import inner_sampler
-from ..arguments import recognise_worker_init
 from ..engine import EngineSpec, PythonSpec
 from ..engines.python import PYTHON
 from .decoding import decoded_on_device
 from .recognisers import RECOGNISERS
+from .stages import Stage, Stages
 
 if TYPE_CHECKING:
     from .prefix import KnownPart
@@ -42,18 +39,6 @@ IS_PYTHON = (
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One line of `explain()`."""
-
-    name: str
-    native: bool
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.name}: {'native' if self.native else 'python'} — {self.reason}"
-
-
-@dataclass(frozen=True)
 class Plan:
     """What runs where. `spec` is None when the loader runs as Python code."""
 
@@ -66,7 +51,8 @@ class Plan:
 
     def python_spec(self, engine: str) -> PythonSpec:
         """Of the engine that runs Python, by its name, where `spec` is None."""
-        return PYTHON[engine] if self.known_part is None else self.known_part.spec(PYTHON[engine])
+        alone = PYTHON[engine]
+        return alone if self.known_part is None else self.known_part.spec(alone, opened)
 
     def __str__(self) -> str:
         lines = list(map(str, self.stages))
@@ -78,109 +64,42 @@ class Plan:
         return "\n".join(lines)
 
 
-class Stages:
-    """Collects the answers of the recognisers; a refusal of one does not stop the others, so that users see
-    all at once.
-    """
+def is_python(root: Any) -> NotLowered:
+    return NotLowered(f"{type(root).__name__} {IS_PYTHON}")
 
-    def __init__(self) -> None:
-        self.answers: dict[str, tuple[bool, str]] = {}
-        self.beside: set[str] = set()  # stages that run as Python code beside the engine, which does the rest
 
-    def ask(self, name: str, recogniser: Callable[[], tuple[str, Any]]) -> Any:
-        try:
-            reason, value = recogniser()
-        except NotLowered as refusal:
-            self.answers[name] = False, str(refusal)
-        except (
-            Exception
-        ) as error:  # odd arguments: torch knows what to do, or says what is wrong in its words
-            self.answers[name] = False, f"could not be understood ({error!r})"
-        else:
-            self.answers[name] = True, reason
-            return value
-        return None
-
-    def ask_sampler(self, loader: Any) -> None:
-        self.ask("sampler", lambda: (_sampler(loader), None))
-
-    def ask_collate(self, recogniser: Callable[[], tuple[str, Any]]) -> Any:
-        """`recogniser`: of a function that, if it finds one, runs beside the engine."""
-        found = self.ask("collate_fn", recogniser)
-        if found is not None:
-            self.beside.add("collate_fn")
-        return found
-
-    def ask_worker_init(self, loader: Any) -> None:
-        function, workers = loader.worker_init_fn, loader.num_workers
-        self.ask("worker_init_fn", lambda: (recognise_worker_init(function, workers), None))
-
-    def ask_the_others(self, loader: Any) -> None:
-        """All but what depends on the dataset, which is not known."""
-        self.ask_sampler(loader)
-        self.ask("collate_fn", lambda: (_collate_of_python(loader), None))
-        self.ask_worker_init(loader)
-
-    def refusing(self) -> list[str]:
-        return [name for name, (native, _) in self.answers.items() if not native]
-
-    def finish(self, part: KnownPart | KnownStream | None = None) -> tuple[Stage, ...]:
-        """`part`: what is native of a loader that is not."""
-        refusing = self.refusing()
-        ready = (
-            f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
-        )
-        lines = [
-            Stage(
-                name,
-                native and not refusing and name not in self.beside,
-                ready if refusing and native else reason,
-            )
-            for name, (native, reason) in self.answers.items()
-        ]
-        return tuple(lines if part is None else self._of_part(part, lines))
-
-    def _of_part(self, part: KnownPart | KnownStream, lines: list[Stage]) -> Iterator[Stage]:
-        yield Stage("dataset", True, f"{part.counted}, read and decoded where samples are made")
-        yield Stage("transform", True, ", ".join(part.names))
-        refusing = self.refusing()
-        told = {"dataset", "transform"} - set(refusing)
-        if part.prefix.rest and not (part.tells_refusal and "transform" in refusing):
-            yield Stage("transform", False, part.prefix.words_of_the_rest())
-            told.add("transform")
-        yield from (line for line in lines if line.name not in told)
+def _refuse(root: Any) -> Any:
+    check_getitems(root)
+    raise is_python(root)
 
 
 @dataclass(frozen=True)
 class Recogniser:
     """Knows the datasets of one line of RECOGNISERS. This class itself is asked about Python code.
 
-    `claims`: whether this recogniser is asked about a dataset of its class, and none after it. `exact`: it is
-    never asked about subclasses.
+    `find`: gives what there is to be known of a dataset of its class, an object of the class `finds`.
+    `claims`: whether this recogniser is asked about such a dataset, and none after it. `exact`: it is never
+    asked about subclasses.
     """
 
+    find: Callable[[Any], Any] = _refuse
     claims: Callable[[Any], bool] = field(default=lambda root: True, kw_only=True)
     exact: bool = field(default=False, kw_only=True)
+    finds: ClassVar[type | None] = None
+    joined = False
 
     def spec(self, loader: Any, stages: Stages) -> EngineSpec | None:
         """Asks the stages, in the order in which they are told; None where one refuses."""
-
-        def refuse() -> Any:
-            root = root_of(loader.dataset)
-            check_getitems(root)
-            raise is_python(root)
-
-        stages.ask("dataset", refuse)
+        stages.ask("dataset", lambda: self.find(root_of(loader.dataset)))
         stages.ask_the_others(loader)
         return None
 
-    def known(self, loader: Any, stages: Stages) -> KnownPart | KnownStream | None:
-        """What the engine makes of each sample where there is no spec. May raise anything: nothing then."""
+    def part(self, dataset: Any, refusing: list[str]) -> KnownPart | KnownStream | None:
+        """What the engine makes of each sample, where these stages refuse. May raise anything: nothing."""
         return None
 
 
 _PYTHON_CODE = Recogniser()
-Kind = TypeVar("Kind", bound=Recogniser)
 
 
 def root_of(dataset: Any) -> Any:
@@ -200,8 +119,10 @@ def _bases(root: Any) -> dict[str, type]:
     return {f"{base.__module__}.{base.__qualname__}": base for base in type(root).__mro__}
 
 
-def recogniser_of(dataset: Any, kind: type[Kind]) -> Kind | None:
-    """The first one of this kind that claims it."""
+def recogniser_of(dataset: Any, finds: type | None = None) -> Recogniser:
+    """The first one that claims it, of those that find objects of this class, if one is given; else the one
+    of Python code.
+    """
     root = root_of(dataset)
     bases = _bases(root)
     for name, origin in RECOGNISERS:
@@ -210,18 +131,21 @@ def recogniser_of(dataset: Any, kind: type[Kind]) -> Kind | None:
         if base is None or getattr(sys.modules.get(base.__module__), base.__name__, None) is not base:
             continue
         found = late(origin)
-        if isinstance(found, kind) and (base is type(root) or not found.exact) and found.claims(root):
+        fits = finds in (None, found.finds) and (base is type(root) or not found.exact)
+        if fits and found.claims(root):
             return found
-    return None
+    return _PYTHON_CODE
 
 
-def check_getitems(root: Any) -> None:
-    if "__getitems__" in getattr(root, "__dict__", ()):
-        raise NotLowered(f"this {type(root).__name__} was given a __getitems__ of its own; remove it")
-
-
-def is_python(root: Any) -> NotLowered:
-    return NotLowered(f"{type(root).__name__} {IS_PYTHON}")
+def opened(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
+    """What stands in the place of `dataset`, whatever that is by now: worker_init_fn may have changed it. The
+    dataset itself, where nothing is known.
+    """
+    try:
+        part = recogniser_of(dataset).part(dataset, ["transform"])
+    except NotLowered:
+        part = None
+    return dataset if part is None else part.stand_in(dataset, (seed, epoch), seeds)
 
 
 def make_plan(loader: Any, explained: bool = True) -> Plan:
@@ -242,7 +166,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
         check_device()
     except NotLowered as refusal:
         return Plan((Stage("loader", False, str(refusal)),), None)
-    recogniser = recogniser_of(loader.dataset, Recogniser) or _PYTHON_CODE
+    recogniser = recogniser_of(loader.dataset)
     if recogniser is _PYTHON_CODE and not explained:
         return Plan((), None)
     stages, part = Stages(), None
@@ -250,7 +174,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     # Actors run in Python what has no spec.
     if spec is None and loader.remote is None and "worker_init_fn" not in stages.refusing():
         try:
-            part = recogniser.known(loader, stages)
+            part = recogniser.part(loader.dataset, stages.refusing())
         except Exception:  # NotLowered, or what Stages.ask() calls "could not be understood"
             pass
     return Plan(stages.finish(part), spec, part)
@@ -264,26 +188,3 @@ def order_advice(loader: Any) -> str | None:
     if _BATCHES not in _bases(root):
         return None
     return root.order_advice(inner_sampler(loader.batch_sampler or loader.sampler))
-
-
-def _sampler(loader: Any) -> str:
-    if not loader._auto_collation:
-        raise NotLowered("batch_size=None hands out single samples; give a batch_size to batch natively")
-    index_sampler = loader._index_sampler
-    batches, name = native(index_sampler), type(index_sampler).__name__
-    if type(batches) is BatchSampler:
-        name = f"{type(batches.sampler).__name__} in batches of {batches.batch_size}"
-        if (sampler := native(batches.sampler)) is not None:
-            own = isinstance(sampler, GlobalOrderSampler)
-            computed = isinstance(sampler, RandomSampler) and sampler.is_computed()
-            return f"{name}, {'millrace' if own or computed else 'torch'}'s order and draws"
-    return f"{name} runs in the consumer's thread and feeds the engine"
-
-
-def _collate_of_python(loader: Any) -> str:
-    if not is_default_collate(loader.collate_fn) and loader._auto_collation:
-        raise NotLowered(
-            f"{holder_name(loader.collate_fn)} is not torch's default_collate; it is called where samples are"
-            " made, as by torch's loader, and takes no longer than there"
-        )
-    return recognise_collate(loader.collate_fn)

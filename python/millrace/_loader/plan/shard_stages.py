@@ -13,7 +13,7 @@ import numpy as np
 from ... import _core
 from ..._common.lowering.recognising import NotLowered, loaded
 from ..._common.torch_private import default_collate
-from ...datasets.webdataset import IndexedWebDataset
+from ...datasets.webdataset import IndexedWebDataset, WebDataset
 from ...datasets.webdataset.collation import default_collation_fn
 from ...datasets.webdataset.flow import Stage
 from ...datasets.webdataset.handlers import Handler, reraise_exception
@@ -329,3 +329,20 @@ def recognise_indexed(
         return dataset.files(fields[0]), labels
 
     return recogniser.transform, files
+
+
+_DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")
+
+
+def check_dataset(dataset: Any) -> None:
+    """NotLowered where its class may make other samples than WebDataset does of its stages."""
+    for name in _DECISIVE:
+        if getattr(type(dataset), name) is not getattr(WebDataset, name):
+            raise NotLowered(
+                f"{type(dataset).__name__} overrides {name} of WebDataset; use WebDataset itself"
+            )
+
+
+def named(dataset: WebDataset) -> str:
+    shards = len(dataset.urls)
+    return f"WebDataset of {shards} shard{'s' * (shards != 1)}"

@@ -16,8 +16,7 @@ from ...datasets.webdataset.flow import Stage
 from ...datasets.webdataset.handlers import Handler
 from ..engines.prefix import KnownSteps, PrefixSpec
 from ..engines.stream_prefix import PictureFunction, PrefixedStream
-from .shard_stages import Recogniser
-from .streams import check_dataset, named
+from .shard_stages import Recogniser, check_dataset, named
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,14 @@ class KnownStream:
     tells_refusal: ClassVar[bool] = True
     """Whether why the transform is refused, if it is, is told in the place of what is left of it."""
 
-    def spec(self, engine: Any) -> PrefixSpec:
-        """`engine`: the spec of what runs the rest."""
-        return PrefixSpec(engine.engine, engine.follows_forks, prefixed_stream, keyed=False)
+    def spec(self, engine: Any, opens: Any) -> PrefixSpec:
+        """`engine`: the spec of what runs the rest. `opens`: as PrefixSpec's."""
+        return PrefixSpec(engine.engine, engine.follows_forks, opens, keyed=False)
+
+    def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> PrefixedStream:
+        tickets = _core.StreamSamples()
+        steps = KnownSteps(tickets, np.empty(0, np.int64), self.pipeline, self.prefix)
+        return PrefixedStream(self.stages, self.decoding, tickets, dataset, steps, place, seeds)
 
 
 def known_stream(dataset: Any) -> KnownStream:
@@ -56,16 +60,3 @@ def known_stream(dataset: Any) -> KnownStream:
     lowered, stages = prefix.lowered, (*recogniser.stages, *following)
     pipeline = lowered.pipelines(lowered.chains)[0]
     return KnownStream(stages, recogniser.handler, prefix, pipeline, lowered.names, named(dataset))
-
-
-def prefixed_stream(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
-    """A PrefixedStream in the place of `dataset`, whatever that is by now: worker_init_fn may have changed
-    it. The dataset itself, where nothing is known.
-    """
-    try:
-        part = known_stream(dataset)
-    except NotLowered:
-        return dataset
-    tickets = _core.StreamSamples()
-    steps = KnownSteps(tickets, np.empty(0, np.int64), part.pipeline, part.prefix)
-    return PrefixedStream(part.stages, part.decoding, tickets, dataset, steps, (seed, epoch), seeds)

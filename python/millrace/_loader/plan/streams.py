@@ -16,7 +16,10 @@ from ..._common.lowering.recognising import NotLowered
 from ..._common.torch_private import default_collate
 from ..arguments import Auto
 from ..engine import EngineSpec, batch_memory
-from .plan import Recogniser, Stages, late
+from .plan import Recogniser
+from .shard_stages import Recogniser as StageRecogniser
+from .shard_stages import check_dataset, named
+from .stages import Stages
 
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
@@ -48,9 +51,6 @@ def seen_as_inline(loader: Any) -> Any:
         _millrace_readers=readers_of(loader),
     )
     return view
-
-
-_DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")
 
 
 @dataclass(frozen=True)
@@ -115,29 +115,11 @@ class Stream:
         )
 
 
-def check_dataset(dataset: Any) -> None:
-    """NotLowered where its class may make other samples than WebDataset does of its stages."""
-    from ...datasets.webdataset import WebDataset
-
-    for name in _DECISIVE:
-        if getattr(type(dataset), name) is not getattr(WebDataset, name):
-            raise NotLowered(
-                f"{type(dataset).__name__} overrides {name} of WebDataset; use WebDataset itself"
-            )
-
-
-def named(dataset: WebDataset) -> str:
-    shards = len(dataset.urls)
-    return f"WebDataset of {shards} shard{'s' * (shards != 1)}"
-
-
 def recognise_stream(loader: Any) -> tuple[str, Stream]:
     """The Stream that is `loader`'s dataset; NotLowered names the first stage that stands in the way."""
-    from .shard_stages import Recogniser
-
     dataset = loader.dataset
     check_dataset(dataset)
-    recogniser = Recogniser()
+    recogniser = StageRecogniser()
     for stage in dataset.stages:
         recogniser.add(stage)
     if loader.on_error != "raise":
@@ -174,8 +156,10 @@ class Streams(Recogniser):
         decides = "decides about pictures that cannot be decoded"
         return stages.ask("handler", lambda: (decides, stream.spec(pipelines, views, loader)))
 
-    def known(self, loader: Any, stages: Stages) -> KnownStream:
-        return late(".stream_prefix:known_stream")(loader.dataset)
+    def part(self, dataset: Any, refusing: list[str]) -> KnownStream:
+        from .stream_prefix import known_stream  # most loaders have no use for it
+
+        return known_stream(dataset)
 
 
 STREAM = Streams()

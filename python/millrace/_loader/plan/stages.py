@@ -1,0 +1,128 @@
+"""The stages of a loader, as they are asked and told: the lines of `explain()`. Those that do not depend on
+the kind of dataset are asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..._common.lowering.as_shipped import recognise_collate
+from ..._common.lowering.recognising import NotLowered, holder_name
+from ..._common.shipped import is_default_collate
+from ...samplers import BatchSampler, RandomSampler, native
+from ...samplers.global_order import GlobalOrderSampler
+from ..arguments import recognise_worker_init
+
+if TYPE_CHECKING:
+    from .prefix import KnownPart
+    from .stream_prefix import KnownStream
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One line of `explain()`."""
+
+    name: str
+    native: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'native' if self.native else 'python'} — {self.reason}"
+
+
+class Stages:
+    """Collects the answers of the recognisers; a refusal of one does not stop the others, so that users see
+    all at once.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[bool, str]] = {}
+        self.beside: set[str] = set()  # stages that run as Python code beside the engine, which does the rest
+
+    def ask(self, name: str, recogniser: Callable[[], tuple[str, Any]]) -> Any:
+        try:
+            reason, value = recogniser()
+        except NotLowered as refusal:
+            self.answers[name] = False, str(refusal)
+        except (
+            Exception
+        ) as error:  # odd arguments: torch knows what to do, or says what is wrong in its words
+            self.answers[name] = False, f"could not be understood ({error!r})"
+        else:
+            self.answers[name] = True, reason
+            return value
+        return None
+
+    def ask_sampler(self, loader: Any) -> None:
+        self.ask("sampler", lambda: (_sampler(loader), None))
+
+    def ask_collate(self, recogniser: Callable[[], tuple[str, Any]]) -> Any:
+        """`recogniser`: of a function that, if it finds one, runs beside the engine."""
+        found = self.ask("collate_fn", recogniser)
+        if found is not None:
+            self.beside.add("collate_fn")
+        return found
+
+    def ask_worker_init(self, loader: Any) -> None:
+        function, workers = loader.worker_init_fn, loader.num_workers
+        self.ask("worker_init_fn", lambda: (recognise_worker_init(function, workers), None))
+
+    def ask_the_others(self, loader: Any) -> None:
+        """All but what depends on the dataset, which is not known."""
+        self.ask_sampler(loader)
+        self.ask("collate_fn", lambda: (_collate_of_python(loader), None))
+        self.ask_worker_init(loader)
+
+    def refusing(self) -> list[str]:
+        return [name for name, (native, _) in self.answers.items() if not native]
+
+    def finish(self, part: KnownPart | KnownStream | None = None) -> tuple[Stage, ...]:
+        """`part`: what is native of a loader that is not."""
+        refusing = self.refusing()
+        ready = (
+            f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"
+        )
+        lines = [
+            Stage(
+                name,
+                native and not refusing and name not in self.beside,
+                ready if refusing and native else reason,
+            )
+            for name, (native, reason) in self.answers.items()
+        ]
+        return tuple(lines if part is None else self._of_part(part, lines))
+
+    def _of_part(self, part: KnownPart | KnownStream, lines: list[Stage]) -> Iterator[Stage]:
+        yield Stage("dataset", True, f"{part.counted}, read and decoded where samples are made")
+        yield Stage("transform", True, ", ".join(part.names))
+        refusing = self.refusing()
+        told = {"dataset", "transform"} - set(refusing)
+        if part.prefix.rest and not (part.tells_refusal and "transform" in refusing):
+            yield Stage("transform", False, part.prefix.words_of_the_rest())
+            told.add("transform")
+        yield from (line for line in lines if line.name not in told)
+
+
+def _sampler(loader: Any) -> str:
+    if not loader._auto_collation:
+        raise NotLowered("batch_size=None hands out single samples; give a batch_size to batch natively")
+    index_sampler = loader._index_sampler
+    batches, name = native(index_sampler), type(index_sampler).__name__
+    if type(batches) is BatchSampler:
+        name = f"{type(batches.sampler).__name__} in batches of {batches.batch_size}"
+        if (sampler := native(batches.sampler)) is not None:
+            own = isinstance(sampler, GlobalOrderSampler)
+            computed = isinstance(sampler, RandomSampler) and sampler.is_computed()
+            return f"{name}, {'millrace' if own or computed else 'torch'}'s order and draws"
+    return f"{name} runs in the consumer's thread and feeds the engine"
+
+
+def _collate_of_python(loader: Any) -> str:
+    if not is_default_collate(loader.collate_fn) and loader._auto_collation:
+        raise NotLowered(
+            f"{holder_name(loader.collate_fn)} is not torch's default_collate; it is called where samples are"
+            " made, as by torch's loader, and takes no longer than there"
+        )
+    return recognise_collate(loader.collate_fn)
