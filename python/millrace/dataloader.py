@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -13,6 +12,7 @@ from torch.utils.data import Dataset, Sampler
 
 from ._common.data_parallel import part_of
 from ._common.devices import Device, device_of
+from ._common.interpreter import has_gil
 from ._common.lazy import tool
 from ._common.states import deep_copy
 from ._history.recorder import LOADERS, BatchHistory, recorder_of
@@ -278,7 +278,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     def _in_threads(self) -> bool:
         """Whether workers that run Python are threads: where asked for, and where there is no GIL."""
         if self.worker_method == "auto":
-            return not getattr(sys, "_is_gil_enabled", lambda: True)()
+            return not has_gil()
         return self.worker_method == "thread"
 
     def explain(self, samples: int = 0) -> str:

@@ -1,8 +1,8 @@
-"""Every private name of torch that millrace touches, and why. torch may change them in any version.
+"""The private names of torch that millrace cannot do without, and why. torch may change them in any version.
 
-Whoever needs one takes it from here: what is imported below, or an attribute of it that NAMES lists. A test
-holds both (tests/python/test_torch_private.py). A torch that lacks a name of NAMES is refused at import, in
-words; what SYMBOLS lists is asked for at run time, and done without.
+Whoever needs one takes it from here: what is imported below, or an attribute of it that NAMES lists. A torch
+that lacks a name of NAMES is refused at import, in words. What objects of torch's have, and other libraries'
+names, lists private_names.py. A test holds both (tests/python/test_private_names.py).
 """
 
 from __future__ import annotations
@@ -68,41 +68,6 @@ NAMES = {
     "torch.Tensor._make_wrapper_subclass": "the stand-in for a batch whose mixing is watched",
     "torch.Tensor.__dlpack_c_exchange_api__": "C++: tensors are read and made by this table of functions",
     "torch.Tensor._cdata": "C++: where a tensor lies",
-}
-
-#: Those of some versions only; who uses them asks whether they are there.
-SOME_VERSIONS = {
-    "torch.utils.data._utils.worker._RNG": "WorkerInfo has generators of the worker's own, from 2.11 on",
-}
-
-#: Attributes of torch's loaders and iterators, which millrace's have, too: frameworks and torch's own methods
-#: read them, and set some.
-OF_LOADERS = {
-    "_dataset_kind": "whether the dataset is a stream",
-    "_auto_collation": "whether samples are made into batches",
-    "_index_sampler": "the sampler whose index lists are drawn",
-    "_iterator": "persistent workers' iterator",
-    "_get_iterator": "what iter(loader) calls",
-}
-OF_ITERATORS = {
-    "_dataset": "what it reads",
-    "_base_seed": "workers' seeds begin with it",
-    "_shared_seed": "DataPipes' seed, the same on all ranks",
-    "_sampler_iter": "where the sampler is",
-    "_num_workers": "torch's __init__ sets it",
-    "_num_yielded": "frameworks count batches by it",
-    "_next_data": "what torch's __next__ calls",
-    "_next_index": "draws an index list",
-    "_reset": "begins an epoch of persistent workers",
-}
-
-#: Of torch's shared libraries, asked for by C++ and done without (src/tensors/torch_api.h has why, and
-#: `_core.missing_in_torch()` says what follows).
-SYMBOLS = {
-    "_ZN3c1035newStorageImplFromRefcountedDataPtrERKNS_7StorageE": "libc10.so: a second owner of memory",
-    "_ZN2at12hasCallbacksEv": "libtorch_cpu.so: whether anybody listens to operations",
-    "aoti_torch_empty_strided_pinned": "libtorch_cpu.so: page-locked memory of torch's own",
-    "aoti_torch_get_strides": "libtorch_cpu.so: the small tensors' fields, read quickly",
 }
 
 

@@ -20,8 +20,8 @@ import torch.utils.data
 from torch.utils.data import IterableDataset
 
 from .. import _core
-from .._common.callers import level_of_the_loop
 from .._common.data_parallel import EQUAL_STEPS
+from .._common.interpreter import level_of_the_loop
 from .._common.lowering.recognising import NotLowered, loaded
 from .._common.torch_private import _DatasetKind
 from .._history.recorder import BatchHistory

@@ -19,7 +19,7 @@ from .asking import asked
 from .pillow import FILE, recording_of, waits
 from .replaced import around, replacements
 
-_PRIVATE = "_WebPImageFile__"  # "loaded", "physical_frame": which frame Pillow has decoded
+_LOADED, _FRAME = "_WebPImageFile__loaded", "_WebPImageFile__physical_frame"  # what Pillow has decoded
 _ANIMATION = 2  # of the flags at byte 20 of an extended file
 
 
@@ -29,8 +29,8 @@ def _is_plain(image: Any, data: bytes) -> bool:
         image.mode == "RGB"
         and image.n_frames == 1
         and not (data[12:16] == b"VP8X" and data[20] & _ANIMATION)  # of one frame: it says how long it lasts
-        and image.__dict__.get(_PRIVATE + "loaded") == -1
-        and image.__dict__.get(_PRIVATE + "physical_frame") == 0
+        and image.__dict__.get(_LOADED) == -1
+        and image.__dict__.get(_FRAME) == 0
         and not image.tile
         and image.tell() == 0
         and not ImageFile.LOAD_TRUNCATED_IMAGES
@@ -53,7 +53,7 @@ def _decodes_alike() -> bool:
 def _end(image: Any) -> None:
     """As Pillow leaves a picture whose only frame it has decoded."""
     image.info["timestamp"] = image.info["duration"] = 0
-    image.__dict__ |= {_PRIVATE + "loaded": 0, _PRIVATE + "physical_frame": 1}
+    image.__dict__ |= {_LOADED: 0, _FRAME: 1}
 
 
 def _begin(image: ImageFile.ImageFile, data: bytes) -> None:

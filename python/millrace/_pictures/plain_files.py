@@ -31,7 +31,7 @@ def is_plain(image: ImageFile.ImageFile, load: Callable[[Any], Any]) -> bool:
         type(image) is getattr(sys.modules.get("PIL.PngImagePlugin"), "PngImageFile", None)
         and decoder == "zip"
         and how == image.mode
-        and _PNG + "prepare_idat" in image.__dict__
+        and "_PngImageFile__prepare_idat" in image.__dict__
     )
 
 
@@ -51,14 +51,11 @@ def _decodes_alike(load: Any) -> bool:
     return agrees(pillows, ours)
 
 
-_PNG = "_PngImageFile__"  # "idat": how many bytes are left of the data chunk in which Pillow stands
-
-
 def end_png(image: Any, data: bytes) -> None:
     """What stands behind the pixels is read by Pillow, as it does when it has them."""
     at = image.tile[0][2] - 8  # the first data chunk's length
     while data[at + 4 : at + 8] == b"IDAT":
         at += 12 + int.from_bytes(data[at : at + 4], "big")
     image.fp.seek(at - 4)  # the last one's checksum
-    image.__dict__[_PNG + "idat"] = 0
+    image.__dict__["_PngImageFile__idat"] = 0  # bytes that are left of the data chunk in which Pillow stands
     image.load_end()

@@ -24,7 +24,6 @@ import functools
 import json
 import os
 import random
-import sys
 import threading
 import time
 from collections import Counter
@@ -32,6 +31,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from .. import _core
+from .._common.interpreter import has_gil
 from .._common.torch_private import _utils
 from .hotspots import Hotspot, Hotspots, Stack
 from .stages import COLLATE, SAMPLE
@@ -115,7 +115,7 @@ class StackSampler:
         # asked for by the thread itself, while it is sure to live
         self._cpu_clock = time.pthread_getcpuclockid(self._ident)
         self._itself = self._ident == threading.main_thread().ident
-        self._on = self._itself or _can_sample()
+        self._on = self._itself or has_gil()  # another thread's frames stand still only while the GIL is held
         self._samples: list[StackSample] = []  # the looking thread appends
         self._entered = False
         self._notified, self._notify_s = 0.0, _NOTIFY_S
@@ -210,11 +210,6 @@ class StackSampler:
 
 
 _open: StackSampler | None = None  # whose stretch the main thread is in
-
-
-def _can_sample() -> bool:
-    """Whether another thread's frames may be walked: they stand still only while the GIL is held."""
-    return getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 # -------------------------------------------------------------------- threads

@@ -6,10 +6,11 @@ is asked about.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
+
+from millrace._common.interpreter import has_gil
 
 from .model import measured
 from .suggestions import RULES, Facts, Suggestion, Suggestions, persistent
@@ -112,7 +113,7 @@ def facts_of(loader: Any) -> Facts:
     return Facts(
         python=tuple(line for line in lines if ": python" in line and "ready for the engine" not in line),
         iterable=isinstance(loader.dataset, IterableDataset),
-        gil=getattr(sys, "_is_gil_enabled", lambda: True)(),
+        gil=has_gil(),
         gpu=image_folder and torch.cuda.is_available(),
         files=image_folder,
         remote=module.startswith("millrace.")

@@ -4,11 +4,11 @@ so; and what the user may choose about a bench run, checked.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millrace._common.interpreter import has_gil
 from millrace.dataloader import DataLoader
 from torch.utils.data import DataLoader as TorchLoader
 
@@ -134,7 +134,7 @@ def _method(configuration: Configuration, given: dict[str, Any], facts: dict[str
         return {}
     found = {"native": "never"} if facts["native"] else {}
     given.pop("worker_method", None)
-    usual = "process" if getattr(sys, "_is_gil_enabled", lambda: True)() else "thread"
+    usual = "process" if has_gil() else "thread"
     if configuration.workers and configuration.method != usual:
         found["worker_method"] = configuration.method
     return found

@@ -11,12 +11,12 @@ import multiprocessing
 import os
 import platform
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from millrace import _core
+from millrace._common.interpreter import has_gil
 
 from ..system_files import SystemFiles, cpu_list, groups, whole
 
@@ -33,7 +33,7 @@ def software(files: SystemFiles) -> dict[str, Any]:
     mapped = [line.rpartition(" ")[2] for line in files.text("/proc/self/maps").splitlines()]
     return {
         "python": platform.python_version(),
-        "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "gil": has_gil(),
         "start_method": multiprocessing.get_start_method(allow_none=True)
         or multiprocessing.get_all_start_methods()[0],
         "torch": torch.__version__,

@@ -105,7 +105,7 @@ def _pair(values: Any) -> tuple[Any, Any]:
     return first, second
 
 
-_AUGMENT = "torchvision.transforms.v2._augment"
+_V2 = "torchvision.transforms.v2"
 _PARTS = "forward", "make_params", "transform", "_mixup_label"
 
 
@@ -116,9 +116,9 @@ def draws_from_torch_alone(function: Any) -> bool:
     """
     if isinstance(function, torch.nn.Module) and (function._forward_hooks or function._forward_pre_hooks):
         return False
-    if type(function) is loaded("torchvision.transforms.v2", "RandomChoice"):
+    if type(function) is loaded(_V2, "RandomChoice"):
         return all(map(draws_from_torch_alone, function.transforms))
-    if function is None or type(function) not in (loaded(_AUGMENT, "MixUp"), loaded(_AUGMENT, "CutMix")):
+    if function is None or type(function) not in (loaded(_V2, "MixUp"), loaded(_V2, "CutMix")):
         return False
     if type(getattr(function, "_dist", None)) is not torch.distributions.Beta:
         return False

@@ -34,7 +34,7 @@ def recognise_arrow(dataset: Any) -> RowSet:
     """The RowSet of a Dataset; NotLowered names the column that needs Python, or the format."""
     check_class(type(dataset), *METHODS)
     _check_format(dataset)
-    names = dataset._format_columns if dataset._format_columns is not None else dataset.column_names
+    names = dataset.format["columns"]
     stored = {name: _Stored(dataset, name) for name in names}
     if len(dataset) == 0 or not names:
         raise NotLowered("the Arrow dataset has no rows, or no columns; there is nothing to gather")
@@ -45,12 +45,14 @@ def recognise_arrow(dataset: Any) -> RowSet:
     columns = tuple(stored[name].column(value, positions) for name, value in sample.items())
     layout = (dict, tuple((name, number) for number, name in enumerate(sample)))
     # A number that is asked for alone keeps its stored dtype in format "numpy".
-    alone = dataset._format_type == "torch" or not any(column.made and not column.shape for column in columns)
+    alone = dataset.format["type"] == "torch" or not any(
+        column.made and not column.shape for column in columns
+    )
     return RowSet("Arrow dataset", len(dataset), columns, layout, counts_back=positions is None, alone=alone)
 
 
 def _check_format(dataset: Any) -> None:
-    kind = dataset._format_type
+    kind = dataset.format["type"]
     if kind == "custom":
         raise NotLowered(
             "the Arrow dataset has a transform, and is inside of another dataset than Subset; use"
@@ -61,11 +63,9 @@ def _check_format(dataset: Any) -> None:
             f"the Arrow dataset has format {kind!r}; use with_format('torch') or with_format('numpy')"
         )
     check_formatter(kind, _FORMATTERS[kind])
-    if odd := set(dataset._format_kwargs or {}) - {"dtype"}:
+    if odd := set(dataset.format["format_kwargs"] or {}) - {"dtype"}:
         raise NotLowered(f"the format is given {', '.join(sorted(odd))}; only dtype= is known here")
-    if dataset._output_all_columns and set(dataset._format_columns or dataset.column_names) != set(
-        dataset.column_names
-    ):
+    if dataset.format["output_all_columns"] and set(dataset.format["columns"]) != set(dataset.column_names):
         raise NotLowered(
             "output_all_columns=True adds columns that are not formatted; choose columns with"
             " select_columns()"
@@ -92,15 +92,15 @@ class _Stored:
 
     def __init__(self, dataset: Any, name: str) -> None:
         self.name = name
-        chunked = dataset._data.table.column(name)
-        if dataset._info.features._column_requires_decoding.get(name):
+        chunked = dataset.data.table.column(name)
+        if dataset.info.features._column_requires_decoding.get(name):
             raise self.refusal(
-                f"is decoded by {type(dataset._info.features[name]).__name__}",
+                f"is decoded by {type(dataset.info.features[name]).__name__}",
                 "remove it with remove_columns()",
             )
         sizes, self.dtype = self._row(chunked.type)
         self.array_nd = hasattr(chunked.type, "storage_type")
-        self.numpy_only = dataset._format_type == "numpy"
+        self.numpy_only = dataset.format["type"] == "numpy"
         self.shape = self._shape(chunked, sizes)
         self.mapped = bool(dataset.cache_files)
         self.tables = tuple(self._table(chunk) for chunk in chunked.chunks)
@@ -203,5 +203,5 @@ def _pictures(dataset: Any) -> Source:
 
 
 # set_transform() and with_transform() leave a format of this name
-PICTURES = Pictures(_pictures, False, claims=lambda data: data._format_type == "custom", exact=True)
+PICTURES = Pictures(_pictures, False, claims=lambda data: data.format["type"] == "custom", exact=True)
 ROWS = Rows(recognise_arrow, False)

@@ -41,7 +41,7 @@ def recognise_arrow_pictures(dataset: Any) -> Source:
     check_formatter("custom", "CustomFormatter")
     columns = _columns(dataset)
     name, feature = _picture_column(dataset, columns)
-    function = dataset._format_kwargs["transform"]
+    function = dataset.format["format_kwargs"]["transform"]
     made = read_batches(function, columns, name)
     if made is None:
         raise NotLowered(
@@ -65,7 +65,7 @@ def recognise_arrow_pictures(dataset: Any) -> Source:
 
     def files() -> Files:
         kept = _kept_pictures(dataset, name)
-        targets = ArrowRows(dataset._data, others, name, feature)
+        targets = ArrowRows(dataset.data, others, name, feature)
         return Files(kept, np.arange(len(kept)), targets=targets)
 
     return Source(
@@ -81,13 +81,10 @@ def recognise_arrow_pictures(dataset: Any) -> Source:
 
 def _columns(dataset: Any) -> list[str]:
     """Those that the transform is given, in their order."""
-    if set(dataset._format_kwargs) != {"transform"}:
+    if set(dataset.format["format_kwargs"]) != {"transform"}:
         raise NotLowered("the Arrow dataset's format has more arguments than its transform")
-    columns = list(dataset._data.column_names)
-    chosen = dataset._format_columns
-    if chosen is None:
-        return columns
-    if dataset._output_all_columns and set(chosen) != set(columns):
+    columns, chosen = list(dataset.data.column_names), dataset.format["columns"]
+    if dataset.format["output_all_columns"] and set(chosen) != set(columns):
         raise NotLowered(
             "output_all_columns=True adds columns behind the transform; give it all columns, or choose with"
             " select_columns()"
@@ -97,7 +94,7 @@ def _columns(dataset: Any) -> list[str]:
 
 def _picture_column(dataset: Any, columns: list[str]) -> tuple[str, Any]:
     """The one that is decoded, and its feature."""
-    features = dataset._info.features
+    features = dataset.info.features
     decoded = [name for name in columns if features._column_requires_decoding.get(name)]
     if not decoded:
         raise NotLowered(
@@ -118,7 +115,7 @@ def _picture_column(dataset: Any, columns: list[str]) -> tuple[str, Any]:
     check_class(type(features), "decode_batch")
     if getattr(feature, "mode", None) not in (None, "RGB"):
         raise NotLowered(f"column {name!r} has mode={feature.mode!r}; the engine makes RGB")
-    kind = str(dataset._data.table.column(name).type)
+    kind = str(dataset.data.table.column(name).type)
     if kind not in _KIND:
         raise NotLowered(f"column {name!r} is of Arrow type {kind}, not of an Image's")
     return name, feature
@@ -132,10 +129,10 @@ _known: weakref.WeakKeyDictionary[Any, tuple[Any, str, _core.ArrowPictures]] = w
 
 def _kept_pictures(dataset: Any, name: str) -> _core.ArrowPictures:
     table, known, pictures = _known.get(dataset, (None, "", None))
-    if pictures is None or table is not dataset._data or known != name:
-        chunks = [_chunk(chunk, name) for chunk in dataset._data.table.column(name).chunks if len(chunk)]
+    if pictures is None or table is not dataset.data or known != name:
+        chunks = [_chunk(chunk, name) for chunk in dataset.data.table.column(name).chunks if len(chunk)]
         pictures = _core.ArrowPictures(name, chunks)
-        _known[dataset] = dataset._data, name, pictures
+        _known[dataset] = dataset.data, name, pictures
     return pictures
 
 

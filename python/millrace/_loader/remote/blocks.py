@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from ... import _core
+from ..._common.interpreter import has_gil
 from ..engines.channel import TakesOut, unpickled
 
 _LARGE_BYTES = 2**18
@@ -108,7 +109,7 @@ class Landing:
     def __init__(self, page_locked: bool, most: int = 8) -> None:
         self._page_locked, self._most = page_locked, most
         self._kept: deque[np.ndarray] = deque()
-        self._counts = getattr(sys, "_is_gil_enabled", lambda: True)()
+        self._counts = has_gil()
 
     def tensor(self, shape: Iterable[int], dtype: torch.dtype) -> torch.Tensor:
         """With anything in it."""

@@ -16,8 +16,8 @@ from typing import Any, cast
 import torch
 from torch.utils.data import DistributedSampler
 
-from ..._common.callers import level_of_the_loop
 from ..._common.data_parallel import part_of
+from ..._common.interpreter import level_of_the_loop
 from ..._common.states import deep_copy, is_stateful, packed, signed
 from ..._common.torch_private import ExceptionWrapper, _DatasetKind
 from ..._history.recorder import EpochLog, recorder_of

@@ -1,9 +1,14 @@
-"""Which call of the script led here."""
+"""What the interpreter says: which call of the script led here, and whether it has a GIL."""
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from typing import Any
+
+#: Whether one thread at a time runs Python, now: an import may turn the GIL on. Older ones always have it.
+has_gil: Callable[[], bool] = getattr(sys, "_is_gil_enabled", functools.partial(bool, True))
 
 
 def level_of_the_loop() -> int:
