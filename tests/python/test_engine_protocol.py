@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from pathlib import Path
 
 import pytest
 import torch
-from millrace import DataLoader
+from millrace import DataLoader, _core
 from millrace._loader.engine import Delivered, Engine, PythonSpec, Setup
+from millrace._loader.engines.batches import BatchPool
+from millrace._loader.engines.core import Core
+from millrace._loader.engines.inline import InlineEngine
+from millrace._loader.engines.native import DeviceCore, NativeEngine
+from millrace._loader.engines.processes import ProcessEngine
 from millrace._loader.engines.python import PYTHON
+from millrace._loader.engines.rows import RowsCore
+from millrace._loader.engines.stream_engine import StreamEngine
+from millrace._loader.engines.threads import ThreadEngine
+from millrace._loader.remote.core import RemoteCore
 from torch.utils.data import Dataset
+
+README = (Path(__file__).resolve().parents[2] / "src/README.md").read_text()
+PROTOCOLS = {
+    Engine: [NativeEngine, StreamEngine, ProcessEngine, ThreadEngine, InlineEngine],
+    Core: [_core.Loader, DeviceCore, RowsCore, BatchPool, RemoteCore],
+}
+
+
+def calls(protocol):
+    """What is a method or property of it."""
+    return {name for name, value in vars(protocol).items() if name[0] != "_" and not isinstance(value, str)}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_map_has_the_calls_and_the_classes(protocol):
+    """That each class has the calls, with their arguments, mypy says of all but those that C++ makes."""
+    heading = "| call of a core |" if protocol is Core else "| call |"
+    table, _, behind = README.partition(heading)[2].partition("\n\n")
+    named = set(re.findall(r"`(\w+)", "".join(row.split("|")[1] for row in table.splitlines()[2:])))
+    assert named == calls(protocol) - {"outstanding"}
+    for cls in PROTOCOLS[protocol]:
+        assert f"{cls.__name__}` |" in behind.partition("\n\n")[0]
+        assert protocol is Engine or calls(protocol) <= set(dir(cls))
 
 
 class Negative:

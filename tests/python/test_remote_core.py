@@ -38,7 +38,7 @@ def run(core, lists, ahead=8):
     for rows in todo[:ahead]:
         core.submit(rows)
     for rows in [*todo[ahead:], *[None] * min(ahead, len(todo))]:
-        made.append(core.next(60.0).value)
+        made.append(core.next(60.0)[0])
         if rows is not None:
             core.submit(rows)
     assert core.next(1.0) is None
@@ -186,10 +186,10 @@ def test_an_error_stands_in_its_batchs_place(cores):
     core.start_epoch(*PLACE)
     for rows in ([1, 2], [3, LENGTH], [4, 5]):
         core.submit(rows)
-    assert core.next(60.0).value[1].tolist() == [1, 2]
+    assert core.next(60.0)[0][1].tolist() == [1, 2]
     with pytest.raises(IndexError, match=f"no row {LENGTH}"):
         core.next(60.0)
-    assert core.next(60.0).value[1].tolist() == [4, 5]
+    assert core.next(60.0)[0][1].tolist() == [4, 5]
     with pytest.raises(TypeError, match="list of ints"):
         core.submit([1.5])
 
@@ -211,7 +211,7 @@ def test_late_batches_time_out_and_still_come(cores):
     with pytest.raises(TimeoutError) as late:
         core.next(0.05)
     assert late.value.errno is None
-    assert core.next(60.0).value[1].tolist() == [1]
+    assert core.next(60.0)[0][1].tolist() == [1]
 
 
 def test_skipping_counts_occurrences_as_submitting_does(cores):
@@ -219,7 +219,7 @@ def test_skipping_counts_occurrences_as_submitting_does(cores):
     core.start_epoch(*PLACE)
     core.skip(lists[:5].reshape(-1))
     core.submit(lists[5])
-    equal([core.next(60.0).value], expected(lists)[5:6])
+    equal([core.next(60.0)[0]], expected(lists)[5:6])
 
 
 def test_close_wakes_the_consumer(cores):
@@ -291,9 +291,9 @@ def test_after_the_pools_end_local_threads_make_the_rest(cores):
     core.start_epoch(*PLACE)
     for rows in lists:
         core.submit(rows)
-    first = [core.next(60.0).value for _ in range(5)]
+    first = [core.next(60.0)[0] for _ in range(5)]
     core._courier._pool.lives = False
-    equal(first + [core.next(60.0).value for _ in range(BATCHES - 5)], expected(lists))
+    equal(first + [core.next(60.0)[0] for _ in range(BATCHES - 5)], expected(lists))
     core._threads[-1].join(60)
     assert not core._threads[-1].is_alive() and core.stats()["remote"]["workers"] == 0
 

@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from millrace._loader.engines.batches import NotInTime
+from millrace._loader.engines.core import NotInTime
 from millrace._loader.engines.epoch_keys import EpochKeys
 from millrace._loader.remote.actor import BatchMaker
 from millrace._loader.remote.blocks import as_blocks
@@ -30,7 +30,7 @@ def whole(core):
     made = []
     for _ in LISTS:
         try:
-            made.append(core.next(60.0).value)
+            made.append(core.next(60.0)[0])
         except BaseException as error:
             made.append(error)
     return made

@@ -27,6 +27,7 @@ from .._history.draws import put_back
 from .._history.hashes import BatchHash
 from .._history.recorder import BatchHistory, EpochLog, Step, described
 from .._loader.engine import RunRecord
+from .._loader.engines.native import DeviceImageSpec, ImageSpec, NativeSpec
 from .._loader.iterator import iterator_over
 from .._loader.plan import make_plan
 from .._loader.states.progress import Progress
@@ -94,8 +95,8 @@ _CHANGED = (
 def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | None:
     """Why the batch may be another one; None where there is no sign of it."""
     spec = make_plan(loader).spec
-    drawn_natively = getattr(spec, "python_collate", None) is None or loader.num_workers > 0
-    if (spec is not None and drawn_natively) or _has_position(loader):
+    natively = isinstance(spec, NativeSpec) and (spec.python_collate is None or loader.num_workers > 0)
+    if natively or _has_position(loader):
         return None
     if step.draws is not None and (loader.num_workers == 0 or not loader._in_threads()):
         return None
@@ -123,14 +124,14 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
     result = described(log, number, known)
     if (why := _approximate(loader, log, number, known)) is not None:
         result["approximate"] = why
-    spec: Any = make_plan(loader).spec
-    if getattr(spec, "leaves_out", False) and known.rows is not None:
+    spec = make_plan(loader).spec
+    if isinstance(spec, ImageSpec) and known.rows is not None:
         indices, occurrences = (
             (known.rows, known.occurrences) if exact else _keys(loader, log, number, spec, known.rows)
         )
         result["indices"] = np.asarray(indices).tolist()
-        if (sizes := getattr(spec, "drawn_size", None)) is not None:
-            result["size"] = sizes.at(log.number, number)
+        if spec.drawn_size is not None:
+            result["size"] = spec.drawn_size.at(log.number, number)
         result["paths"] = [spec.files.files.name(int(index)) for index in indices]
         if draws:
             images, counts = spec.dataset(), itertools.repeat(0) if occurrences is None else occurrences
@@ -385,6 +386,6 @@ class _NoStep(IndexError, BaseException):
 
 def _on_device(loader: Any, batch: Any) -> Any:
     device = loader._millrace_device
-    if device is None or device.type == "cpu" or getattr(make_plan(loader).spec, "on_device", False):
+    if device is None or device.type == "cpu" or isinstance(make_plan(loader).spec, DeviceImageSpec):
         return batch
     return next(prefetched(iter([batch]), device, 1))

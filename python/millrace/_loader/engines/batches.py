@@ -7,19 +7,18 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from ... import _core
-from ..._profiling.stages import COLLATE, IDLE, WAIT, during, enter, note_ready
+from ..._profiling.stages import COLLATE, IDLE, during, enter
 from ...datasets.batches import BatchDataset, BatchMaker, MakerOptions
 from ...errors import note
 from ..engine import closed_error, empty_counters
+from .core import Core, NotInTime, Task, TaskQueue
 from .native import NativeSpec
 
 _MOST_LISTS_AHEAD = 32768
@@ -48,6 +47,7 @@ class BatchSpec(NativeSpec):
     collate: Callable[[list], Any] | None
     rows_ahead: int
     shares_batches = grows = False
+    late = NotInTime
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return threads * self._at_once(threads, batch_size) + 2
@@ -73,58 +73,57 @@ class BatchSpec(NativeSpec):
         return rows
 
     def collated(self, made: Any) -> Any:
-        return made.value
+        return made[0]
 
     def lists_ahead(self, batch_size: int | None) -> int:
         """Index lists to have in the engine at once, beyond those that torch would have sent; 0: none."""
         return min(_MOST_LISTS_AHEAD, -(-self.rows_ahead // max(1, batch_size or 1)))
 
 
-class _Task:
-    __slots__ = ("samples", "ticket", "done", "batch", "error", "began", "thread")
+class _PoolTask(Task):
+    __slots__ = ("ticket", "began", "thread")
 
     def __init__(self, ticket: Any, samples: int) -> None:
-        self.ticket, self.samples = ticket, samples
-        self.done = False
+        super().__init__(samples)
+        self.ticket = ticket
         self.began = 0.0  # time.monotonic()
         self.thread = ""  # that makes it
-        self.batch: Any = None
-        self.error: BaseException | None = None
 
 
-class _Shared:
+class _Shared(TaskQueue[_PoolTask]):
     """What the threads and the consumer share.
 
-    Invariants, under the one lock: `tasks` are the outstanding batches in the order of submit(); the first
-    `claimed` of them are made or being made, each by one thread, the others untouched; `claimed` is at most
-    `slots`, so no more batches than that are in memory. A thread claims `at_once` that follow one another,
-    but no more than are claimed already, and one: where the consumer waits, it waits for little. A task's
-    batch and error are written by its thread before `done`, which is set under the lock. Threads with a
-    number below `active` claim; the others sleep apart, on `parked`, until set_limits() wakes all of both, so
-    that each looks anew on which side it is. At least one is active. A thread that finds nothing to claim
-    reads ahead, one piece at a time, and sleeps when that has nothing to do either; every submit() and every
-    batch that is handed out wakes the sleepers. Errors: whatever the maker raises, of any type, reaches
-    next(), and no thread ends by it. What make() raises is its batch's; what read_ahead() raises, which
-    belongs to no batch, takes the place of the next one (`failure`), and nothing is read ahead any more.
-    Shutdown: `closed` is set under the lock, and everybody is woken; threads end after what they are doing,
-        a waiting consumer comes out. The consumer's calls hold `seat`, so the maker is closed only when no
-        call of it is under way.
+    Invariants, beside those of a TaskQueue: those of `tasks` that do not wait (`claimed`) are made or being
+    made, each by one thread. They are at most `slots`, so no more batches than that are in memory. A thread
+    claims `at_once` that follow one another, but no more than are claimed already, and one: where the
+    consumer waits, it waits for little. Threads with a number below `active` claim; the others sleep apart,
+    on `parked`, until set_limits() wakes all of both, so that each looks anew on which side it is. At least
+    one is active. A thread that finds nothing to claim reads ahead, one piece at a time, and sleeps when that
+    has nothing to do either; every submit() and every batch that is handed out wakes the sleepers. Without
+    threads, next() makes the batch.
+    Errors: whatever the maker raises, of any type, reaches next(), and no thread ends by it. What make()
+    raises is its batch's. What read_ahead() raises is a `failure`, and nothing is read ahead any more.
+    Shutdown: threads end after what they are doing. The consumer's calls hold `seat`, so the maker is closed
+    only when no call of it is under way.
     """
 
-    def __init__(self, maker: BatchMaker, slots: int, at_once: int) -> None:
-        self.maker, self.slots, self.at_once = maker, slots, at_once
-        self.lock = threading.Lock()
-        self.work = threading.Condition(self.lock)
-        self.finished = threading.Condition(self.lock)
+    def __init__(self, maker: BatchMaker, threads: int, slots: int, at_once: int) -> None:
+        super().__init__()
+        self.maker, self.threads, self.slots, self.at_once = maker, threads, slots, at_once
         self.parked = threading.Condition(self.lock)
         self.active = sys.maxsize
-        self.tasks: deque[_Task] = deque()
-        self.claimed = 0
-        self.closed = False
-        self.failure: BaseException | None = None
         self.reads_ahead = True
         self.seat: Any = threading.RLock()
         self.pid = os.getpid()
+
+    def restart(self) -> None:
+        with self.lock:
+            super().restart()
+            self.reads_ahead = True
+
+    @property
+    def claimed(self) -> int:
+        return len(self.tasks) - len(self.waiting)
 
     def run(self, number: int, clock: _core.StageClock) -> None:
         clock.attach(COLLATE)
@@ -142,7 +141,7 @@ class _Shared:
                         self.parked.wait()
                 if self.closed:
                     return
-                tasks = self._claim()
+                tasks = [self.waiting.popleft() for _ in range(self._claimable())]
             if tasks:
                 self._make(tasks)
             elif not self._reads_ahead():
@@ -166,14 +165,12 @@ class _Shared:
 
     def _claimable(self) -> int:
         """How many batches a thread may claim now. None while there are slots for some of them only."""
-        count = min(len(self.tasks) - self.claimed, self.at_once, self.claimed + 1)
-        return count if self.claimed + count <= self.slots else 0
+        claimed = self.claimed
+        count = min(len(self.waiting), self.at_once, claimed + 1)
+        return count if claimed + count <= self.slots else 0
 
-    def _claim(self) -> list[_Task]:
-        first, self.claimed = self.claimed, self.claimed + self._claimable()
-        return [self.tasks[number] for number in range(first, self.claimed)]
-
-    def _make(self, tasks: list[_Task]) -> None:
+    def _make(self, tasks: list[_PoolTask]) -> None:
+        batches = None
         if len(tasks) > 1:
             began, thread = time.monotonic(), threading.current_thread().name
             for task in tasks:
@@ -182,55 +179,57 @@ class _Shared:
                 batches = self.maker.make_several([task.ticket for task in tasks])
             except BaseException:  # one of them meets it again
                 pass
-            else:
-                for task, batch in zip(tasks, batches):
-                    task.batch = batch
-                self._finish(tasks)
-                return
-        for task in tasks:
-            self.make(task, BaseException)
+        if batches is None:
+            for task in tasks:
+                self._make_one(task, BaseException)
+        with self.lock:
+            for task, batch in zip(tasks, batches or ()):
+                self.answer(task, batch)
+            self.work.notify()  # there may be more to read ahead now
 
-    def make(self, task: _Task, kept: type[BaseException]) -> None:
+    def _make_one(self, task: _PoolTask, kept: type[BaseException]) -> None:
         """Errors that are `kept` are raised where the batch would be delivered."""
         task.began, task.thread = time.monotonic(), threading.current_thread().name
-        before = enter(COLLATE)
+        before, made, failed = enter(COLLATE), None, None
         try:
-            task.batch = self.maker.make(task.ticket)
+            made = self.maker.make(task.ticket)
         except kept as error:
             if kept is BaseException:
                 note(error, f"raised while thread {task.thread} made a batch of {task.samples} samples")
-            task.error = error
+            failed = error
         finally:
             enter(before)
-        self._finish([task])
+        self.answer(task, made, failed)
 
-    def _finish(self, tasks: list[_Task]) -> None:
+    def _before(self) -> None:
+        if self.threads:
+            return
         with self.lock:
-            for task in tasks:
-                task.done = True
-            self.finished.notify_all()
-            self.work.notify()
+            task = self.tasks[0] if self.tasks else None
+            if self.waiting and self.waiting[0] is task:
+                self.waiting.popleft()
+        if task is not None and not task.done:
+            self._make_one(task, Exception)  # after Ctrl-C the batch is still to come
+
+    def shut(self) -> None:
+        if os.getpid() != self.pid:  # a forked child: a thread that is not there may hold the lock
+            return
+        with self.lock:
+            super().shut()
+            self.parked.notify_all()
 
 
-class NotInTime(TimeoutError):
-    """next() has waited for long enough; a dataset's own TimeoutError is another one."""
-
-
-class BatchPool:
+class BatchPool(Core):
     """Index lists in, batches out, in order; `threads` work ahead, or next() does it all.
 
-    submit(), next() and start_epoch() belong to one thread at a time, the consumer's; close() may come from
-    any, at any moment. It lets each thread end what it is doing and joins it; the consumer's raise
-    UnavailableError from then on, also the one that waits. Threads are daemons: an interpreter that goes
-    without closing it does not wait for them.
+    close() lets each thread end what it is doing and joins it; start_epoch() and submit() raise
+    UnavailableError from then on. Threads are daemons: an interpreter that goes without closing it does not
+    wait for them.
     """
 
-    late = NotInTime
-
     def __init__(self, maker: BatchMaker, threads: int, slots: int, at_once: int = 1) -> None:
-        self._shared = _Shared(maker, slots, at_once)
+        self._shared = _Shared(maker, threads, slots, at_once)
         self._maker = maker
-        self._counters = empty_counters()
         self._clocks = [_core.StageClock() for _ in range(threads)]
         self._threads = [
             threading.Thread(target=self._shared.run, args=(i, clock), name=f"millrace-{i}", daemon=True)
@@ -238,82 +237,28 @@ class BatchPool:
         ]
         for thread in self._threads:
             thread.start()
-        self._closing = weakref.finalize(self, _end, self._shared)
+        self._closing = weakref.finalize(self, self._shared.shut)
 
     def start_epoch(self, seed: int, epoch: int) -> None:
-        """Throws away what is outstanding."""
         shared = self._shared
         with shared.seat:
             self._check_open()
-            with shared.lock:
-                shared.tasks = deque()
-                shared.claimed, shared.failure, shared.reads_ahead = 0, None, True
+            shared.restart()
             self._maker.discard()
 
     def submit(self, indices: np.ndarray) -> None:
         shared = self._shared
         with shared.seat:
             self._check_open()
-            task = _Task(self._maker.expect(indices), len(indices))
-            with shared.lock:
-                if not shared.closed:
-                    shared.tasks.append(task)
-                    shared.work.notify()
+            shared.add(_PoolTask(self._maker.expect(indices), len(indices)))
 
     def _check_open(self) -> None:
         if self._shared.closed:
             raise closed_error()
 
-    def end_epoch(self) -> None:
-        """Nothing: batches depend on no other batch."""
-
     def next(self, timeout: float = 0.0) -> Any:
-        """The next batch; None when nothing is outstanding. TimeoutError after `timeout` seconds, and it is
-        still to come.
-        """
         with self._shared.seat:
-            self._check_open()
-            return self._next(timeout)
-
-    def _next(self, timeout: float) -> Any:
-        shared, started = self._shared, time.perf_counter()
-        tasks = shared.tasks  # close() puts others in their place
-        if not tasks:
-            return None
-        task = tasks[0]
-        note_ready(sum(made.done for made in islice(tasks, shared.claimed)))
-        if not self._threads:
-            if not task.done:
-                shared.claimed = 1
-                shared.make(task, Exception)  # after Ctrl-C the batch is still to come
-        else:
-            before = enter(WAIT)  # a range of torch's profiler already, by the iterator
-            try:
-                with shared.lock:
-                    if not shared.finished.wait_for(
-                        lambda: task.done or shared.closed, timeout if timeout > 0 else None
-                    ):
-                        raise NotInTime("no batch was ready in time")
-            finally:
-                enter(before)
-        with shared.lock:
-            if shared.closed:
-                raise closed_error()
-            shared.tasks.popleft()
-            shared.claimed -= 1
-            shared.work.notify()
-            error = task.error
-            if error is None:
-                error, shared.failure = shared.failure, None
-        self._counters["wait_seconds"] += time.perf_counter() - started
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del task, error  # its traceback holds this frame
-        self._counters["samples"] += task.samples
-        self._counters["batches"] += 1
-        return Made(task.batch)
+            return self._shared.next(timeout)
 
     def set_limits(self, threads: int, slots: int) -> None:
         """How many threads work, and how many batches may be in memory, from now on; at least 1 each. Batches
@@ -329,7 +274,7 @@ class BatchPool:
 
     def close(self) -> None:
         shared = self._shared
-        _end(shared)
+        shared.shut()
         if shared.seat._is_owned():  # inside a call of this thread's own, under which nothing may go
             return
         with shared.seat:
@@ -340,17 +285,14 @@ class BatchPool:
             self._maker.close()
 
     def snapshot(self) -> dict[str, Any]:
-        """What it is doing, as `_core.Loader.snapshot()` says it; "threads" are those that make a batch. Any
-        thread.
-        """
+        """As `_core.Loader.snapshot()`; "threads" are those that make a batch."""
         shared, now = self._shared, time.monotonic()
         with shared.lock:
-            tasks, claimed = list(shared.tasks), shared.claimed
+            tasks, claimed, complete = list(shared.tasks), shared.claimed, shared.ready
         busy = [
             {"doing": "make", "name": task.thread, "seconds": now - task.began, "samples": task.samples}
             for task in tasks[:claimed] if not task.done and task.began
         ]  # fmt: skip
-        complete = sum(task.done for task in tasks)
         return {
             "threads": busy,
             "outstanding": len(tasks),
@@ -363,26 +305,5 @@ class BatchPool:
         return [clock.read() for clock in self._clocks]
 
     def stats(self) -> dict[str, Any]:
-        seconds = {**self._counters["seconds"], **self._maker.seconds()}
-        return {**self._counters, "seconds": seconds, "slots": self._shared.slots, "errors": [], "bytes": 0}
-
-
-class Made:
-    """Around a batch, which may be None or empty, so that no batch looks like the end."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def _end(shared: _Shared) -> None:
-    if os.getpid() != shared.pid:  # a forked child: a thread that is not there may hold the lock
-        return
-    with shared.lock:
-        shared.closed = True
-        shared.tasks = deque()
-        shared.claimed = 0
-        shared.work.notify_all()
-        shared.parked.notify_all()
-        shared.finished.notify_all()
+        counters = {**empty_counters(), **self._shared.counted, "slots": self._shared.slots}
+        return {**counters, "seconds": {**counters["seconds"], **self._maker.seconds()}}

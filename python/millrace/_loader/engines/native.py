@@ -21,6 +21,7 @@ from ..._history.draws import DrawWatch, watch_of
 from ..._profiling.stages import NAMES, recorded, recording, thread_rows
 from ...datasets.pillow_decode import PillowDecoder
 from ..engine import Delivered, Engine, Setup, closed_error
+from .core import Core
 from .mixing import Mixed, NotTraced
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 
 
 class NativeSpec:
-    """What specs of native engines are by default. Each has `core()`, which makes a C++ loader or its
-    like.
-    """
+    """What specs of native engines are by default."""
 
     native = lazy = True
     streams = follows_forks = leaves_out = counts_occurrences = on_device = keyed = False
@@ -43,8 +42,10 @@ class NativeSpec:
     """
     python_collate: Any = None
     """What makes the consumer's batches of those that collated() returns, if anything does."""
+    late: type[TimeoutError] = TimeoutError
+    """Of the core's next() when its time is over. The core's own has no errno."""
 
-    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
+    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
         """Belongs to the caller. threads=0: it works inside next(). memory: batches', as batch_memory()
         says.
         """
@@ -70,9 +71,9 @@ class NativeSpec:
         """What the core's next() returned, as default_collate returns it."""
         return made
 
-    def mixes(self, core: Any, on_error: str) -> bool:
-        """Whether `core` mixes the pictures of a batch, where traced() says how."""
-        return False
+    def mixer(self, core: Core, on_error: str) -> _core.Loader | None:
+        """`core`, if it mixes the pictures of a batch where traced() says how."""
+        return None
 
     def traced(self, rows: Any, *place: int) -> Mixed:
         """What the collate_fn will do to the batch of these rows; raises NotTraced."""
@@ -97,7 +98,7 @@ class NativeEngine(MadeOnce):
     wakes whoever is in its next(), and waits until he is out.
     """
 
-    def __init__(self, spec: NativeSpec, core: Any, setup: Setup) -> None:
+    def __init__(self, spec: NativeSpec, core: Core, setup: Setup) -> None:
         self.workers: list[Any] = []
         self.fetcher = None
         self.lists_ahead = spec.lists_ahead(setup.batch_size) if setup.threads else 0
@@ -109,7 +110,7 @@ class NativeEngine(MadeOnce):
         # One entry per index list that is out, in order: None for one in the core, Mixed for one whose
         # collate_fn was traced, else the error it came to.
         self._pending: deque[Exception | Mixed | None] = deque()
-        self._mixes = bool(setup.threads) and spec.mixes(core, setup.on_error)
+        self._mixer = spec.mixer(core, setup.on_error) if setup.threads else None
         self._number = 0  # of the next batch to be submitted
         self._drained = False  # on_error="skip": the core knows how many batches there are
         self._closed = False
@@ -117,7 +118,7 @@ class NativeEngine(MadeOnce):
         self._watch: DrawWatch | None = None
         if spec.python_collate is not None and not setup.threads:
             self._watch = watch_of(setup.progress.log)
-        self.stats, self.set_limits = core.stats, getattr(core, "set_limits", None)
+        self.stats, self.set_limits = core.stats, core.set_limits
 
     @property
     def outstanding(self) -> int:
@@ -133,15 +134,18 @@ class NativeEngine(MadeOnce):
     def submit(self, index: Any) -> None:
         mixed = None
         try:
-            rows = self._spec.rows(index)
-            if self._mixes:
-                mixed = self._traced(rows)
-            if (form := self._spec.form(self._progress.number, self._number)) is not None:
+            rows, mixer = self._spec.rows(index), self._mixer
+            if (
+                mixer is not None
+                and (mixed := self._traced(rows)) is not None
+                and mixed.arguments is not None
+            ):
+                mixer.submit_mixed(rows, *mixed.arguments)
+            elif (form := self._spec.form(self._progress.number, self._number)) is not None:
+                assert isinstance(self.core, _core.Loader)
                 self.core.submit_form(rows, form)
-            elif mixed is None or mixed.arguments is None:
-                self.core.submit(rows)
             else:
-                self.core.submit_mixed(rows, *mixed.arguments)
+                self.core.submit(rows)
         except Exception as error:
             self._pending.append(error.with_traceback(None))  # a traceback would hold the consumer's frames
         else:
@@ -155,7 +159,7 @@ class NativeEngine(MadeOnce):
         try:
             return self._spec.traced(rows, *self._place, self._number, self._rank)
         except NotTraced:
-            self._mixes = False  # nor would it be for other batches
+            self._mixer = None  # nor would it be for other batches
         except Exception:
             pass
         return None
@@ -176,9 +180,7 @@ class NativeEngine(MadeOnce):
             except Exception as failure:
                 if self._closed:  # by another thread: nothing was delivered
                     raise
-                # The core's own has no errno, and its batch is still to come.
-                late = getattr(self.core, "late", TimeoutError)
-                if isinstance(failure, late) and failure.errno is None:
+                if isinstance(failure, self._spec.late) and failure.errno is None:  # it is still to come
                     raise RuntimeError(f"DataLoader timed out after {timeout} seconds") from None
                 error = failure
             else:
@@ -235,7 +237,7 @@ class NativeEngine(MadeOnce):
         return thread_rows(self.core.clocks(), "device thread" if self._spec.on_device else None)
 
 
-def native_snapshot(core: Any) -> dict[str, Any]:
+def native_snapshot(core: Core) -> dict[str, Any]:
     """`core.snapshot()` as dump_state() has it: who works on what, and the queue."""
     found = dict(core.snapshot())
     threads = [{"name": f"thread {number}", **thread} for number, thread in enumerate(found.pop("threads"))]
@@ -303,7 +305,7 @@ class ImageSpec(NativeSpec):
     """`pipelines` are one for each of its sizes, in place of each view."""
     leaves_out = counts_occurrences = True
 
-    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
+    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
         policy = self.on_error or on_error
         return _core.Loader(self.dataset(), threads, self.slots(batch_size), policy, drop_last, memory)
 
@@ -340,14 +342,13 @@ class ImageSpec(NativeSpec):
             batch = [indices[i] for i in batch]
         return batch
 
-    def mixes(self, core: Any, on_error: str) -> bool:
-        collate = self.python_collate
-        if collate is None or not collate.of_batch or collate.function is None or self.on_device:
-            return False
-        if self.drawn_size is not None:
-            return False
-        labelled = self.files.targets is None and self.files.labels.size > 0
-        return labelled and (self.on_error or on_error) == "raise" and core.mixes
+    def mixer(self, core: Core, on_error: str) -> _core.Loader | None:
+        collate, labelled = self.python_collate, self.files.targets is None and self.files.labels.size > 0
+        if collate is None or not collate.of_batch or collate.function is None or not labelled:
+            return None
+        if (self.on_error or on_error) != "raise" or self.drawn_size is not None:
+            return None
+        return core if isinstance(core, _core.Loader) and core.mixes else None
 
     def traced(self, rows: Any, *place: int) -> Mixed:
         size = self.pipelines[0].fixed_shape
@@ -362,6 +363,10 @@ class ImageSpec(NativeSpec):
         return [self.views.batch(pictures if isinstance(pictures, list) else [pictures]), labels]
 
 
+class DeviceCore(_core.DeviceLoader):
+    set_limits = None
+
+
 @dataclass(frozen=True)
 class DeviceImageSpec(ImageSpec):
     """The same, its batches made on a device: JPEGs are decoded and augmented there, all that can be, or a
@@ -373,8 +378,8 @@ class DeviceImageSpec(ImageSpec):
     ahead: int = 0
     on_device = True
 
-    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
+    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
         slots = self.slots(batch_size) + 1  # one is being copied
         options = threads, slots, self.on_error or on_error, drop_last, memory
         device, decoding = self.place()
-        return _core.DeviceLoader(self.dataset(), *options, device, decoding, self.balances, self.ahead)
+        return DeviceCore(self.dataset(), *options, device, decoding, self.balances, self.ahead)

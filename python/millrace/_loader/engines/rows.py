@@ -15,6 +15,7 @@ import torch
 from ... import _core
 from ..._common.lowering.rows import RowSet
 from ..._profiling.stages import SAMPLE, during
+from .core import Core
 from .native import NativeSpec, ring_slots
 
 _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -32,7 +33,7 @@ class RowsSpec(NativeSpec):
     def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return ring_slots(None if batch_size is None else batch_size * self.row_set.row_bytes)
 
-    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
+    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
         ahead = self._advise()
         fields = [column.field(ahead) for column in self.row_set.columns]
         gather = _core.RowGather(
@@ -75,7 +76,7 @@ def _any_below_zero(indices: Any) -> bool:
     return numbers.size > 0 and numbers.dtype.kind in "if" and bool(numbers.min() < 0)
 
 
-class RowsCore:
+class RowsCore(Core):
     """As `_core.Loader`: `_core.RowGather`, with torch's fetcher for index lists that it does not take.
 
     Those hold an index that the dataset does not have, something else than ints, or nothing; or a tensor was
@@ -104,9 +105,6 @@ class RowsCore:
     def submit(self, indices: Any) -> None:
         taken = (self._counts_back or not _any_below_zero(indices)) and self._gather.submit(indices)
         self._turns.append(_GATHERED if taken else indices)
-
-    def end_epoch(self) -> None:
-        """Nothing: batches depend on no other batch."""
 
     def next(self, timeout: float = 0.0) -> Any:
         if not self._turns:

@@ -1,19 +1,18 @@
 """RemoteCore: a core of NativeEngine whose batches are made by local threads and by members of a pool.
 
-Invariant: each task that was submitted and not delivered is answered, or waits (in `_waiting`, `_own` or
-`_checks`), or is held by a local thread or a member's flight, which answers it or puts it back. A task of
-which nothing of that holds would never come. Answers to tasks that are not in `_tasks` any more, or are
-answered already, are dropped: this is what makes each batch come exactly once.
+Invariant, beside those of a TaskQueue: each task that was submitted and not delivered is done, or waits (in
+`waiting`, `_own` or `_checks`), or is held by a local thread or a member's flight, which answers it or puts
+it back. A task of which nothing of that holds would never come.
 
 Threads: the consumer, in next(); `lanes` local ones, which make batches here; the courier (courier.py), which
-sends tasks to members and takes their answers. One lock, `changed`, guards all that they share; nobody calls
-Ray or a maker under it. A member has a few tasks at most, and no more tasks exist than index lists are drawn
+sends tasks to members and takes their answers. The queue's lock guards all that they share; nobody calls Ray
+or a maker under it. A member has a few tasks at most, and no more tasks exist than index lists are drawn
 ahead: so much is in memory, and no more.
 """
 
 from __future__ import annotations
 
-import heapq
+import bisect
 import statistics
 import threading
 import time
@@ -21,8 +20,7 @@ from collections import Counter, deque
 from typing import Any
 
 from ..._history.hashes import BatchHash
-from ..._profiling.stages import WAIT, during, note_ready
-from ..engines.batches import Made, NotInTime
+from ..engines.core import Core, Task, TaskQueue
 from .courier import Courier, warn
 from .maker import Maker, Work
 
@@ -32,52 +30,35 @@ CHECK_EVERY = 64
 _LEAST_HEDGE_S, _HEDGE_TIMES = 0.5, 4.0  # a task is late after so many times what tasks usually take
 
 
-class Task:
-    """One batch. Guarded by the core's lock."""
-
-    __slots__ = ("number", "work", "answered", "answer", "sent", "own")
+class RemoteTask(Task):
+    __slots__ = ("number", "work", "sent", "own")
 
     def __init__(self, number: int, work: Work) -> None:
+        super().__init__(len(work.rows))
         self.number, self.work = number, work
-        self.answered, self.answer = False, None
         self.sent: float | None = None  # when a member got it
         self.own = False  # it is to be made here
 
-    def __lt__(self, other: Task) -> bool:
+    def __lt__(self, other: RemoteTask) -> bool:
         return self.number < other.number
 
 
-class Failed:
-    """In the place of a batch."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error.with_traceback(None)  # it would hold the frames of its thread
-
-
-class RemoteCore:
+class RemoteCore(TaskQueue[RemoteTask], Core):
     """keys: of samples, from index lists (maker.py). pool: who helps (courier.py). memory: of batches, as
     batch_memory() says.
     """
 
-    mixes, late = False, NotInTime
+    keys: Any = None
 
     def __init__(self, maker: Maker, keys: Any, pool: Any, memory: str) -> None:
+        super().__init__()
         self._maker, self._keys = maker, keys
-        self.changed = threading.Condition()
-        self.closed = False
         self.counts = {"local": 0, "again": 0, "hedged": 0, "duplicates": 0, "checked": 0}
         self.took: deque[float] = deque(maxlen=64)
-        self._tasks: dict[int, Task] = {}
-        self._waiting: list[Task] = []
-        self._own: deque[Task] = deque()
-        self._checks: deque[tuple[Task, Any, Any]] = deque()  # (task, member, what it made)
-        self._submitted = self._wanted = 0
+        self._own: deque[RemoteTask] = deque()
+        self._checks: deque[tuple[RemoteTask, Any, Any]] = deque()  # (task, member, what it made)
+        self._submitted = 0
         self._place = 0, 0
-        self.keys: Any = None
-        self._samples = self._batches = 0
-        self._waited = 0.0
         self._repeats = True  # a batch that is made twice is the same, as far as is known
         self._courier = Courier(self, pool, maker.facts(), memory)
         self._threads = [
@@ -91,66 +72,32 @@ class RemoteCore:
     # ---------------------------------------------------------------- the consumer
 
     def start_epoch(self, seed: int, epoch: int) -> None:
-        with self.changed:
-            for waiting in (self._tasks, self._waiting, self._own, self._checks):
-                waiting.clear()
-            self._submitted = self._wanted = 0
-            self._place = seed, epoch
+        with self.lock:
+            self.restart()
+            self._own.clear()
+            self._checks.clear()
+            self._submitted, self._place = 0, (seed, epoch)
             self._keys.restart()
 
     def skip(self, indices: Any) -> None:
         self._keys.of(indices)
 
     def submit(self, indices: Any) -> None:
-        task = Task(self._submitted, Work(self._place, *self._keys.of(indices)))
-        with self.changed:
-            self._tasks[task.number] = task
+        work = Work(self._place, *self._keys.of(indices))
+        with self.lock:
+            self.add(RemoteTask(self._submitted, work))
             self._submitted += 1
-            heapq.heappush(self._waiting, task)
-            self.changed.notify_all()
+            self.work.notify_all()
 
-    def end_epoch(self) -> None:
-        """Nothing: who asks for a batch beyond the last task gets None."""
+    def _given(self, task: RemoteTask, waited: float) -> None:
+        self.keys = task.work.rows, task.work.occurrences
+        self._courier.delivered(waited)
 
-    def next(self, timeout: float = 0.0) -> Made | None:
-        began = time.monotonic()
-        with self.changed:
-            note_ready(sum(task.answered for task in self._tasks.values()))
-            try:
-                with during(WAIT):
-                    task = self._answered(began + timeout if timeout > 0 else None)
-            finally:
-                waited = time.monotonic() - began
-                self._waited += waited
-            if task is None:
-                return None
-            del self._tasks[task.number]
-            self._wanted += 1
-            work, answer, task.answer = task.work, task.answer, None
-            if isinstance(answer, Failed):
-                try:
-                    raise answer.error
-                finally:
-                    del answer, task  # the error's traceback holds this frame
-            self.keys = work.rows, work.occurrences
-            self._batches += 1
-            self._samples += len(work.rows)
-            self._courier.delivered(waited)
-            return Made(answer)
+    def _wait(self, task: RemoteTask, seconds: float | None) -> None:
+        self._hedge(task, time.monotonic())
+        self.finished.wait(_SLICE_S)
 
-    def _answered(self, deadline: float | None) -> Task | None:
-        """The next batch's task; None: no more, or closed. Under the lock."""
-        while not self.closed and (task := self._tasks.get(self._wanted)) is not None:
-            if task.answered:
-                return task
-            now = time.monotonic()
-            if deadline is not None and now >= deadline:
-                raise NotInTime
-            self._hedge(task, now)
-            self.changed.wait(_SLICE_S)
-        return None
-
-    def _hedge(self, task: Task, now: float) -> None:
+    def _hedge(self, task: RemoteTask, now: float) -> None:
         """What the consumer waits for, and a member keeps for long, is made here too."""
         if task.sent is None or task.own:
             return
@@ -160,9 +107,7 @@ class RemoteCore:
             self.make_here(task)
 
     def close(self) -> None:
-        with self.changed:
-            self.closed = True
-            self.changed.notify_all()
+        self.shut()
         self._maker.close()
         until = time.monotonic() + _JOIN_S
         for thread in self._threads:
@@ -171,78 +116,74 @@ class RemoteCore:
 
     # ---------------------------------------------------------------- tasks, for all threads
 
-    def take(self, count: int) -> list[Task]:
+    def take(self, count: int) -> list[RemoteTask]:
         """Up to `count` tasks that wait, for members that get them now."""
-        with self.changed:
-            tasks = [heapq.heappop(self._waiting) for _ in range(min(count, len(self._waiting)))]
+        with self.lock:
+            tasks = [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
             for task in tasks:
                 task.sent = time.monotonic()
         return tasks
 
-    def arrive(self, task: Task, answer: Any) -> bool:
-        """Whether it was the first answer to the task."""
-        with self.changed:
-            if task.answered or self._tasks.get(task.number) is not task:
-                self.counts["duplicates"] += 1
-                return False
-            task.answered, task.answer = True, answer
-            self.changed.notify_all()
-            return True
+    def answer(self, task: RemoteTask, value: Any, error: BaseException | None = None) -> bool:
+        with self.lock:
+            first = super().answer(task, value, error)
+            self.counts["duplicates"] += not first
+        return first
 
-    def put_back(self, task: Task) -> None:
-        with self.changed:
-            if not task.answered and self._tasks.get(task.number) is task and not task.own:
+    def put_back(self, task: RemoteTask) -> None:
+        with self.lock:
+            if not task.done and not task.own:
                 self.counts["again"] += 1
                 task.sent = None
-                heapq.heappush(self._waiting, task)
-                self.changed.notify_all()
+                bisect.insort(self.waiting, task)
+                self.work.notify_all()
 
-    def make_here(self, task: Task) -> None:
-        with self.changed:
-            if not task.own and self._tasks.get(task.number) is task:
+    def make_here(self, task: RemoteTask) -> None:
+        with self.lock:
+            if not task.done and not task.own:
                 task.own = True
                 self._own.append(task)
-                self.changed.notify_all()
+                self.work.notify_all()
 
-    def check(self, task: Task, member: Any, made: Any) -> None:
+    def check(self, task: RemoteTask, member: Any, made: Any) -> None:
         """A local thread compares what the member made, and answers the task."""
-        with self.changed:
+        with self.lock:
             self._checks.append((task, member, made))
-            self.changed.notify_all()
+            self.work.notify_all()
 
     # ---------------------------------------------------------------- batches made here
 
     def _local(self) -> None:
         while True:
-            with self.changed:
-                while not (self.closed or self._checks or self._own or self._waiting):
-                    self.changed.wait()
+            with self.lock:
+                while not (self.closed or self._checks or self._own or self.waiting):
+                    self.work.wait()
                 if self.closed:
                     return
                 check = self._checks.popleft() if self._checks else None
                 if check is None:
-                    task = self._own.popleft() if self._own else heapq.heappop(self._waiting)
+                    task = (self._own or self.waiting).popleft()
             if check is not None:
                 self._check_guarded(*check)
-            elif not task.answered and self.arrive(task, self._made_here(task.work)):
-                with self.changed:
+            elif not task.done and self.answer(task, *self._made_here(task.work)):
+                with self.lock:
                     self.counts["local"] += 1
             check = task = None  # type: ignore[assignment]  # they would hold a batch while this thread waits
 
-    def _made_here(self, work: Work) -> Any:
+    def _made_here(self, work: Work) -> tuple[Any, BaseException | None]:
         try:
-            return self._maker.make(work)
+            return self._maker.make(work), None
         except BaseException as error:  # whatever it is, no thread ends by it
-            return Failed(error)
+            return None, error.with_traceback(None)  # which would hold the frames of this thread
 
-    def _check_guarded(self, task: Task, member: Any, made: Any) -> None:
+    def _check_guarded(self, task: RemoteTask, member: Any, made: Any) -> None:
         try:
             self._check(task, member, made)
         except BaseException as error:
             self._courier.expel(member, f"its batch cannot be compared with one made here ({error!r})")
             self.make_here(task)
 
-    def _check(self, task: Task, member: Any, made: Any) -> None:
+    def _check(self, task: RemoteTask, member: Any, made: Any) -> None:
         """Compares rows of a member's batch with what is made of them here. Rows differ: it is expelled, and
         the batch is made again. Unless they differ here, too, from one time to the next: then nobody can
         tell.
@@ -252,10 +193,10 @@ class RemoteCore:
             count = min(self._maker.rows_to_check, count)
             occurrences = None if work.occurrences is None else work.occurrences[:count]
             work = Work(work.place, work.rows[:count], occurrences)
-        here = self._made_here(work)
-        with self.changed:
+        here, error = self._made_here(work)
+        with self.lock:
             self.counts["checked"] += 1
-        if isinstance(here, Failed):  # the batch's own error, if it is made as a whole
+        if error is not None:  # the batch's own error, if it is made as a whole
             self.make_here(task)
             return
         some = made if count == len(task.work.rows) else self._maker.first(made, count)
@@ -274,8 +215,8 @@ class RemoteCore:
 
     def _repeats_here(self, work: Work, mine: BatchHash) -> bool:
         if self._repeats:
-            again = self._made_here(work)
-            self._repeats = not isinstance(again, Failed) and mine.difference(BatchHash.of(again)) is None
+            again, error = self._made_here(work)
+            self._repeats = error is None and mine.difference(BatchHash.of(again)) is None
             if not self._repeats:
                 warn(
                     f"sample {self._maker.name(work, 0)} or others of its batch are not the same when made"
@@ -287,21 +228,16 @@ class RemoteCore:
     # ---------------------------------------------------------------- what is known of it
 
     def stats(self) -> dict[str, Any]:
-        with self.changed:
-            return {
-                **self._maker.stats(),
-                "samples": self._samples,
-                "batches": self._batches,
-                "wait_seconds": self._waited,
-                "remote": {**self.counts, **self._courier.stats()},
-            }
+        with self.lock:
+            remote = {**self.counts, **self._courier.stats()}
+            return {**self._maker.stats(), **self.counted, "remote": remote}
 
     def clocks(self) -> list[Any]:
         return self._maker.clocks()
 
     def snapshot(self) -> dict[str, Any]:
-        with self.changed:
-            waiting = {"outstanding": len(self._tasks), "waiting": len(self._waiting)}
+        with self.lock:
+            waiting = {"outstanding": len(self.tasks), "waiting": len(self.waiting)}
         return {**self._maker.snapshot(), **waiting}
 
 

@@ -71,7 +71,7 @@ class Courier:
                 raise
         finally:  # local threads make what is left
             if not self._core.closed:
-                with self._core.changed:
+                with self._core.lock:
                     self._ready.clear()
             for ref, (member, task, _) in flights.items():
                 member.ended(ref)
@@ -100,9 +100,9 @@ class Courier:
                     core.put_back(task)
             self._say_when_alone(bool(flights or ask_at), now)
             if not flights:
-                with core.changed:
+                with core.lock:
                     if not core.closed:
-                        core.changed.wait(_POLL_S)
+                        core.work.wait(_POLL_S)
                 continue
             for ref in pool.wait(list(flights), _POLL_S if self._free(flights) else _LONG_POLL_S):
                 member, task, began = flights.pop(ref)
@@ -126,7 +126,7 @@ class Courier:
 
     def _free(self, flights: dict[Any, Any]) -> list[Any]:
         """Members that may have a task, each as often as it may; those who have least come first."""
-        with self._core.changed:
+        with self._core.lock:
             ready = self._ready[: self._allowed]
         has = Counter(holder for holder, _, _ in flights.values())
         free: list[tuple[int, int, Any]] = []
@@ -136,7 +136,7 @@ class Courier:
         return [member for _, _, member in free]
 
     def _lost(self, member: Any) -> None:
-        with self._core.changed:
+        with self._core.lock:
             if member in self._ready:
                 self._ready.remove(member)
 
@@ -156,13 +156,13 @@ class Courier:
             return
         member.until_check = 0
         member.meet(answer.get("machine"))
-        with self._core.changed:
+        with self._core.lock:
             if not member.expelled and member not in self._ready:  # while it was asked again
                 self._ready.append(member)
 
     def _landed(self, task: Any, member: Any, answer: dict[str, Any], took: float) -> None:
         core = self._core
-        with core.changed:
+        with core.lock:
             core.took.append(took)
         if member.expelled:
             core.put_back(task)
@@ -189,7 +189,7 @@ class Courier:
     def _book(
         self, member: Any, size: int, made_s: float, took_s: float, copy_s: float, direct: bool
     ) -> None:
-        with self._core.changed:
+        with self._core.lock:
             node = self._nodes.setdefault(member.node, dict(_NOTHING))
             node["bytes"] += size
             node["make_seconds"] += made_s
@@ -199,8 +199,8 @@ class Courier:
 
     def received(self, task: Any, member: Any, made: Any) -> None:
         """Answers the task. Any thread."""
-        if self._core.arrive(task, made):
-            with self._core.changed:
+        if self._core.answer(task, made):
+            with self._core.lock:
                 node = self._nodes.setdefault(member.node, dict(_NOTHING))
                 node["batches"] += 1
                 node["samples"] += len(task.work.rows)

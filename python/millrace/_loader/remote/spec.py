@@ -9,6 +9,7 @@ from typing import Any
 from ..._common.torch_private import _DatasetKind
 from ..engine import EngineSpec
 from ..engines.batches import BatchSpec
+from ..engines.core import Core, NotInTime
 from ..engines.epoch_keys import EpochKeys
 from ..engines.native import ImageSpec, NativeSpec
 from ..engines.rows import RowsSpec
@@ -26,14 +27,15 @@ class RemoteSpec(NativeSpec):
     pool: Pool
     alone: ImageSpec | BatchSpec | None
     dataset: Any
+    late = NotInTime
 
     def __post_init__(self) -> None:
         alone = NativeSpec if self.alone is None else self.alone
-        for name in ("leaves_out", "python_collate"):
-            object.__setattr__(self, name, getattr(alone, name))
+        object.__setattr__(self, "leaves_out", alone.leaves_out)
+        object.__setattr__(self, "python_collate", alone.python_collate)
         object.__setattr__(self, "counts_occurrences", self.alone is None or self.alone.counts_occurrences)
 
-    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
+    def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
         maker: Any = maker_of(self.alone, threads, batch_size, memory)
         keys: Any = AnyKeys()
         if isinstance(self.alone, ImageSpec):
@@ -47,7 +49,7 @@ class RemoteSpec(NativeSpec):
         return batch if self.alone is None else self.alone.rows(batch)
 
     def collated(self, made: Any) -> Any:
-        return self.alone.collated(made.value) if isinstance(self.alone, ImageSpec) else made.value
+        return self.alone.collated(made[0]) if isinstance(self.alone, ImageSpec) else made[0]
 
     def lists_ahead(self, batch_size: int | None) -> int:
         """Those that are out with members, and as many as local threads make while the order waits for one
