@@ -34,16 +34,17 @@ from ...samplers import BatchSampler as OurBatchSampler
 from ...samplers import native
 from ...samplers.resumable import given_before, inner_sampler, is_known
 from ...samplers.shuffle_buffer import ShuffledSampler
-from .equal_steps import Steps
+from .equal_steps import AgreedLists, Steps
 from .saved import CursorStart
 from .users_objects import DRAWS_ANEW, DRAWS_NOTHING, Lists, users_lists
 
 _END = object()
+_SIZED = frozenset((list, np.ndarray))  # what most lists are
 
 
 _Position = tuple[int, int, Any]
-"""Behind an index list that was drawn: lists, samples, and what `states_of` makes the samplers' states of, or
-None. A plain tuple, as each list has one.
+"""After an index list that was drawn: lists, samples, and a note that `states_of` makes the samplers' states
+of, or None. A plain tuple, as each list has one.
 """
 
 
@@ -104,57 +105,33 @@ class IndexCursor:
         return self
 
     def __next__(self) -> Any:
-        before = enter(DRAW)
+        before, shown = enter(DRAW), None
         try:
-            item = self._draw_shown() if recording() else self._draw()
+            if recording():
+                shown = recorded("draw").__enter__()
+            if self._lists is None:
+                self.open()
+            if self._waiting:
+                item = self._waiting.pop(0)
+            else:
+                item, self._first = self._first, _END
+                if item is _END:
+                    item = next(self._lists)
+                number, samples, note = self._last
+                kind = type(item)
+                samples += len(item) if kind in _SIZED else 1 if kind is int else _size(item)
+                if self._note is not None:
+                    note = self._note()
+                self._last = number + 1, samples, note
         finally:
+            if shown is not None:
+                shown.__exit__(None, None, None)
             enter(before)
-        if item is _END:
-            raise StopIteration
         if self._keep_items:
             self._items[self._drawn] = item
             self._drawn += 1
         # at once: a signal's handler may raise after it
         self.ahead.append((self._last, None if self._keep_items else item))
-        return item
-
-    def _draw_shown(self) -> Any:
-        with recorded("draw"):
-            return self._draw()
-
-    def _draw(self) -> Any:
-        """The next list, whose position is `_last` then; _END after the last."""
-        if self._lists is None:
-            self.open()
-        if self._first is not _END:
-            item, self._first = self._first, _END
-            return item
-        if self._waiting:
-            return self._waiting.pop(0)
-        steps, (number, samples, note) = self._steps, self._last
-        if steps is not None and number >= steps.agreed:
-            # One more is drawn and dropped: a generator stands where it stands in a run that is resumed here.
-            lists, self._lists = self._lists, iter(())
-            next(lists, None)
-            return _END
-        item = next(self._lists, _END)
-        if steps is not None:
-            item = self._counted(steps, number, item)
-        if item is not _END:
-            samples += 1 if type(item) is int else _size(item)
-            if self._note is not None:
-                note = self._note()
-            self._last = number + 1, samples, note
-        return item
-
-    def _counted(self, steps: Steps, number: int, item: Any) -> Any:
-        """`item`, or what comes again when there is no more, until all ranks have as many."""
-        if item is _END:
-            return steps.again(number, self._again) if self._again else _END
-        if not steps.repeats_first:
-            self._again = [item]
-        elif number < steps.agreed - steps.own:
-            self._again.append(item)
         return item
 
     def handed_out(self, number: int) -> Any:
@@ -180,7 +157,7 @@ class IndexCursor:
     def state(self, generators: dict[str, Any] | None = None) -> dict[str, Any]:
         """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
         lists, samples, note = self._at
-        sampler, iterator = self._unmoved() if note is None else self._states_of(note, samples)
+        sampler, iterator = self._unmoved() if note is None else self._states_of(self._at)
         state = {
             "_index_sampler_state": sampler,
             "_sampler_iter_state": iterator,
@@ -304,18 +281,15 @@ class IndexCursor:
                 name: state for name, state in then.items() if state is not None
             }
         if then["global"] is None:
-            self._open_lists()
-            if start.lists:
-                self._first = self._draw()
+            self._open_lists(bool(start.lists))
             return
         with generators_at(then):
-            self._open_lists()
-            self._first = self._draw()  # samplers draw when it is asked for
+            self._open_lists(True)  # samplers draw when it is asked for
         sampler = self._index_sampler
         if type(drawing_sampler(sampler)) in DRAWS_ANEW and self._draws_globally():
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
 
-    def _open_lists(self) -> None:
+    def _open_lists(self, draws: bool) -> None:
         self._lists = iter(())  # what raises here ends the epoch, as it ends torch's generator of batches
         if self._known is not None:
             lists = _of_known(self._known, self._start, self._as_arrays)
@@ -325,8 +299,16 @@ class IndexCursor:
             self._last = self._at = 0, 0, None
         self._lists, self._note, self._states_of = lists.iterator, lists.note, lists.states_of
         self._dropped = lists.dropped
-        if self._note is not None and (lists.notes_the_start or self._last[0]):
+        if lists.counted is not None:
+            self._last = *self._last[:2], self._last[lists.counted]
+            if self._last[0]:
+                self._at = self._last
+        elif self._note is not None and (lists.notes_the_start or self._last[0]):
             self._last = self._at = *self._last[:2], self._note()
+        if self._steps is not None:
+            self._lists = AgreedLists(self._lists, self._steps, self._last[0], self._again)
+        if draws and not self._waiting:
+            self._first = next(self._lists, _END)
 
 
 def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
@@ -354,11 +336,18 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
             )
         else:
             known.load_state_dict(start.iterator_state)
-    lists = known.arrays() if as_arrays and type(known) is OurBatchSampler else iter(known)
-    if not hasattr(lists, "state_at"):
+    in_batches = type(known) is OurBatchSampler
+    lists = known.arrays() if as_arrays and in_batches else iter(known)
+    if not known.counted:
         return Lists(lists, lambda: (None, unsigned_state(lists)), begins_anew=begins_anew)
-    # A position for each list, and a state for the one that is asked for.
-    return Lists(lists, lists.position, lambda at, _: (None, lists.state_at(at)), begins_anew=begins_anew)
+    unit = int(in_batches)
+
+    def states_of(at: _Position) -> tuple[None, Any]:
+        return None, lists.state_after(
+            min(at[unit] - at[2], lists.given)
+        )  # which lists that come again are not
+
+    return Lists(lists, None, states_of, begins_anew=begins_anew, counted=unit)
 
 
 def known_sampler(index_sampler: Any) -> Any:
