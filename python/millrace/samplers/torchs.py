@@ -4,7 +4,6 @@ SubsetRandomSampler, BatchSampler and DistributedSampler. weighted.py has the we
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -167,7 +166,6 @@ class BatchIterator:
         self._arrays = arrays
         self._indices: Any = None
         self._take: Callable[[int], Any] | None = None  # gives arrays
-        self._inners: Callable[[], Any] | None = None  # says where `_indices` stand
 
     def __iter__(self) -> BatchIterator:
         return self
@@ -189,7 +187,8 @@ class BatchIterator:
         """Where the next batch comes from: "position", in the sampler's global order, and its state when it
         has one.
         """
-        return self._state(self.given, self._inner if self._inners is None else self._inners())
+        tells = hasattr(self._indices, "state_dict")
+        return self._state(self.given, unsigned_state(self._indices) if tells else self._inner)
 
     def state_after(self, given: int) -> dict[str, Any]:
         """What state_dict() returned when so many indices had been given."""
@@ -220,8 +219,6 @@ class BatchIterator:
                 )
         if self._arrays and getattr(self._indices, "gives_numbers", False):
             self._take = self._indices.take
-        if hasattr(self._indices, "state_dict"):
-            self._inners = functools.partial(unsigned_state, self._indices)
 
 
 @known(data.BatchSampler)

@@ -32,9 +32,6 @@ class AgreedLists:
     def __init__(self, lists: Iterator[Any], steps: Steps, number: int, again: list[Any]) -> None:
         self._lists, self._steps, self._number, self._again = lists, steps, number, again
 
-    def __iter__(self) -> AgreedLists:
-        return self
-
     def __next__(self) -> Any:
         steps, number, again = self._steps, self._number, self._again
         if number >= steps.agreed:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,6 @@ from .saved import CursorStart
 from .users_objects import DRAWS_ANEW, DRAWS_NOTHING, Lists, users_lists
 
 _END = object()
-_SIZED = frozenset((list, np.ndarray))  # what most lists are
 
 
 _Position = tuple[int, int, Any]
@@ -78,7 +78,7 @@ class IndexCursor:
         self._steps = steps
         self._generators = generators
         self._start = start or CursorStart()
-        self._keep_items = keep_items
+        self.keep_items = keep_items
         self._known = known_sampler(index_sampler)
         self._draws_unknown = draws_unknown(index_sampler)
         self._lists: Any = None  # an iterator, once it is open
@@ -93,7 +93,7 @@ class IndexCursor:
         self._again = list(self._start.again)  # lists that come again after the last one
         # of what was drawn, and handed out
         self._last: _Position = (self._start.lists, self._start.samples, None)
-        self._at = self._last
+        self.at = self._last
         # between the two, and their lists, without keep_items
         self.ahead: deque[tuple[_Position, Any]] = deque()
         # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
@@ -118,33 +118,28 @@ class IndexCursor:
                 if item is _END:
                     item = next(self._lists)
                 number, samples, note = self._last
-                kind = type(item)
-                samples += len(item) if kind in _SIZED else 1 if kind is int else _size(item)
                 if self._note is not None:
                     note = self._note()
-                self._last = number + 1, samples, note
+                self._last = number + 1, samples + length_hint(item, 1), note
         finally:
             if shown is not None:
                 shown.__exit__(None, None, None)
             enter(before)
-        if self._keep_items:
+        if self.keep_items:
             self._items[self._drawn] = item
             self._drawn += 1
         # at once: a signal's handler may raise after it
-        self.ahead.append((self._last, None if self._keep_items else item))
+        self.ahead.append((self._last, None if self.keep_items else item))
         return item
 
     def handed_out(self, number: int) -> Any:
-        """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of
-        draw `number`. The list.
+        """With keep_items: the batch of the list of draw `number` went to the consumer. Returns the list.
+        Without, that is the oldest of `ahead`, and whoever takes it from there puts its position into `at`.
         """
-        if not self._keep_items:
-            self._at, item = self.ahead.popleft()
-            return item
         item = self._items.pop(number, None)
         if item is not None:
             while self._reached < number:
-                self._reached, (self._at, _) = self._reached + 1, self.ahead.popleft()
+                self._reached, (self.at, _) = self._reached + 1, self.ahead.popleft()
         return item
 
     @property
@@ -156,8 +151,8 @@ class IndexCursor:
 
     def state(self, generators: dict[str, Any] | None = None) -> dict[str, Any]:
         """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
-        lists, samples, note = self._at
-        sampler, iterator = self._unmoved() if note is None else self._states_of(self._at)
+        lists, samples, note = self.at
+        sampler, iterator = self._unmoved() if note is None else self._states_of(self.at)
         state = {
             "_index_sampler_state": sampler,
             "_sampler_iter_state": iterator,
@@ -170,7 +165,7 @@ class IndexCursor:
             state["drew_when_made"] = True
         if self.iterated_anew:
             state["iterated_anew"] = True
-        if self._keep_items and self._reached >= 0:
+        if self.keep_items and self._reached >= 0:
             passed_over = [item for number, item in self._items.items() if number < self._reached]
             if pending := passed_over + self._waiting:
                 state["pending"] = pending
@@ -183,7 +178,7 @@ class IndexCursor:
 
     def _again_known(self) -> list[Any]:
         """Of the lists that come again, those that were handed out: the others will be drawn again."""
-        lists, steps = self._at[0], self._steps
+        lists, steps = self.at[0], self._steps
         if steps is None or (not steps.repeats_first and lists < steps.own):
             return []
         return self._again[:lists]
@@ -197,7 +192,7 @@ class IndexCursor:
         if self._known is None:
             state["_index_sampler_state"] = state_of(sampler)
             if inner is not sampler and is_stateful(inner):
-                of_inner = {"samples_yielded": self._at[1], "sampler_state": state_of(inner)}
+                of_inner = {"samples_yielded": self.at[1], "sampler_state": state_of(inner)}
                 state["_sampler_iter_state"] = of_inner
         for key in ("pending", "again", "iterated_anew"):
             state.pop(key, None)
@@ -227,7 +222,7 @@ class IndexCursor:
 
     def _generators_to_save(self) -> dict[str, str | None]:
         """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
-        needless, (lists, _, note) = set(), self._at
+        needless, (lists, _, note) = set(), self.at
         if not self._draws_globally() or (note is not None and lists):
             needless |= {"global", "python"}
         if self._lists is None and self._before_made is None:
@@ -296,15 +291,15 @@ class IndexCursor:
         else:
             lists = users_lists(self._index_sampler, self._made, self._start)
         if lists.begins_anew:
-            self._last = self._at = 0, 0, None
+            self._last = self.at = 0, 0, None
         self._lists, self._note, self._states_of = lists.iterator, lists.note, lists.states_of
         self._dropped = lists.dropped
         if lists.counted is not None:
             self._last = *self._last[:2], self._last[lists.counted]
             if self._last[0]:
-                self._at = self._last
+                self.at = self._last
         elif self._note is not None and (lists.notes_the_start or self._last[0]):
-            self._last = self._at = *self._last[:2], self._note()
+            self._last = self.at = *self._last[:2], self._note()
         if self._steps is not None:
             self._lists = AgreedLists(self._lists, self._steps, self._last[0], self._again)
         if draws and not self._waiting:
@@ -336,16 +331,14 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
             )
         else:
             known.load_state_dict(start.iterator_state)
-    in_batches = type(known) is OurBatchSampler
-    lists = known.arrays() if as_arrays and in_batches else iter(known)
+    unit = int(type(known) is OurBatchSampler)
+    lists = known.arrays() if as_arrays and unit else iter(known)
     if not known.counted:
         return Lists(lists, lambda: (None, unsigned_state(lists)), begins_anew=begins_anew)
-    unit = int(in_batches)
 
     def states_of(at: _Position) -> tuple[None, Any]:
-        return None, lists.state_after(
-            min(at[unit] - at[2], lists.given)
-        )  # which lists that come again are not
+        given = min(at[unit] - at[2], lists.given)  # without lists that came again
+        return None, lists.state_after(given)
 
     return Lists(lists, None, states_of, begins_anew=begins_anew, counted=unit)
 
@@ -379,11 +372,3 @@ def own_generators(loader: Any) -> dict[str, torch.Generator]:
     return {
         name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)
     }
-
-
-def _size(item: Any) -> int:
-    """Samples in what an index sampler gave: a list of them, an array, or one."""
-    try:
-        return len(item)
-    except TypeError:
-        return 1
