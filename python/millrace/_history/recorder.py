@@ -133,7 +133,7 @@ class EpochLog:
                 pass
         kept: Any
         if draws is None and kind in _LISTS and not tells:  # most steps
-            size = 300 + 8 * len(rows) if kind is array else _size(rows)
+            size = 400 if kind is int else 300 + (8 * len(rows) if kind is array else rows.nbytes)
             kept = rows if worker < 0 else (rows, worker)
         else:
             kept = Step(rows, worker, draws)
