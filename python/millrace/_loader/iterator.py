@@ -171,9 +171,10 @@ class LoaderIterator(_BaseDataLoaderIter):
                 self._record.profiler.finish(before)
             elif isinstance(error, Exception):
                 leave_if_ending()
-            elif self._spec.native and (self._num_workers > 0 or self._spec.streams):
+            elif isinstance(error, (KeyboardInterrupt, SystemExit)) and self._spec.native:
                 # As torch's workers, threads end with Ctrl-C: the traceback may keep the iterator for long.
-                self._shutdown_workers()
+                if self._num_workers > 0 or self._spec.streams:
+                    self._shutdown_workers()
             raise
         finally:
             self._leave(before)
