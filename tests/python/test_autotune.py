@@ -263,7 +263,6 @@ def settle(loader):
     """Times that no machine decides: the consumer is the limit."""
     tuning = loader._millrace_tuning
     for _ in range(3000):
-        tuning._entered, tuning._left = 1000.02, 1000.0
         tuning.controller.note(0.0, 0.02)
         if tuning.controller.settled:
             break

@@ -194,7 +194,7 @@ def test_persistent_workers_start_anew_after_an_interrupt(dataset, monkeypatch):
     loader = millrace.DataLoader(dataset, 4, num_workers=2, persistent_workers=True, native="require")
     iterator = iter(loader)
     with monkeypatch.context() as patch:
-        patch.setattr(iterator, "_draw_ahead", lambda: signal.raise_signal(signal.SIGINT))
+        patch.setattr(iterator, "_put_index", lambda: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             next(iterator)
     assert settled(before)

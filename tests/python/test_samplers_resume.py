@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loader_data import advanced, going_on
 from millrace import samplers
+from millrace._common.states import unsigned_state
 from sampler_cases import GLOBAL_ORDERS, LABELS, plain
 
 ranks = st.integers(1, 6)
@@ -36,6 +37,9 @@ def walk(case, count, drop_last, epoch, steps, state=None):
         parts.append([plain(entry) for entry in islice(iterator, steps)])
         states.append(iterator.state_dict())
         assert sampler.state_dict() == states[-1]
+        if sampler.counted and parts[-1]:  # told later, by how many had come
+            then = unsigned_state(iterator)
+            assert len([*islice(iterator, 3)]) <= 3 and iterator.state_after(len(parts[-1])) == then
     assert len({len(part) for part in parts}) == 1, "equal steps on all ranks"
     assert all(state == states[0] for state in states)
     return [entry for step in zip(*parts) for entry in step], states[0]

@@ -85,8 +85,9 @@ class EpochLog:
         self.dataset_epoch = getattr(dataset, "epoch", None) if has_epochs else None
         self.start: dict[str, Any] | None = None
         self.agreed_steps: Any = None  # of equal_steps
-        self.steps: dict[int, Any] = {}  # Step, or only the index list where nothing else is known
-        self._oldest = first  # of the steps that may be among them
+        # Step; or only (index list, worker), or the list alone, where nothing else is known
+        self.steps: dict[int, Any] = {}
+        self.oldest = first  # of the steps that may be among them
         self.states: dict[int, dict[str, Any]] = {}
         self._states_every = recorder.states_every
         self.made = first  # batches, or errors in their places, that are on their way to the consumer
@@ -102,8 +103,12 @@ class EpochLog:
             self._states_every *= 2
             self.states = {at: kept for at, kept in self.states.items() if at % self._states_every == 0}
 
-    def hash(self, batch: Any) -> None:
-        """The batch that was made last, before anybody can change it; for a recorder with `hashes`."""
+    def hash(self, batch: Any, asked: float | None) -> None:
+        """The batch that was made last, before anybody can change it; for a recorder with `hashes`. `asked`:
+        None where an error came in its place.
+        """
+        if asked is None:
+            return
         number, digest = self.made - 1, BatchHash.of(batch)
         step = self.steps.get(number)
         if type(step) is not Step:
@@ -119,18 +124,24 @@ class EpochLog:
 
     def handed_out(self, number: int, rows: Any, worker: int, draws: Any) -> None:
         """`rows`: as Step has them."""
-        recorder = self.recorder
-        kept = _compact(rows) if type(rows) is list else rows
-        tells, kind = recorder.hashes or recorder.file is not None, type(kept)
-        if draws is None and worker < 0 and kind in _LISTS and not tells:  # most steps
-            size = _size(kept)
+        recorder, kind = self.recorder, type(rows)
+        tells = recorder.hashes or recorder.file is not None
+        if kind is list and rows and type(rows[0]) is int:
+            try:
+                rows, kind = array("q", rows), array  # a quarter of the memory
+            except (TypeError, OverflowError):
+                pass
+        kept: Any
+        if draws is None and kind in _LISTS and not tells:  # most steps
+            size = 400 if kind is int else 300 + (8 * len(rows) if kind is array else rows.nbytes)
+            kept = rows if worker < 0 else (rows, worker)
         else:
-            kept = Step(kept, worker, draws)
+            kept = Step(rows, worker, draws)
             size = kept.bytes
         self.steps[number] = kept
         self.count, self.at = number + 1, time.monotonic()
         order = recorder.order
-        order.append(self)
+        order.append((self, size))
         recorder.bytes += size
         if len(order) > recorder.max_steps or recorder.bytes > recorder.memory:
             recorder.forget_oldest()
@@ -146,12 +157,9 @@ class EpochLog:
     def step(self, number: int) -> Step | None:
         """What is remembered of it; None: nothing."""
         kept = self.steps.get(number)
-        return kept if kept is None or type(kept) is Step else Step(kept)
-
-    def forget_oldest(self) -> int:
-        """Bytes that this sets free."""
-        kept, self._oldest = self.steps.pop(self._oldest, None), self._oldest + 1
-        return 0 if kept is None else kept.bytes if type(kept) is Step else _size(kept)
+        if kept is None or type(kept) is Step:
+            return kept
+        return Step(*kept) if type(kept) is tuple else Step(kept)
 
     @property
     def nearest_states(self) -> dict[int, dict[str, Any]]:
@@ -207,7 +215,8 @@ class BatchHistory:
         self.epochs: dict[int, EpochLog] = {}
         self.bytes = 0
         self.watch: DrawWatch | None = None  # of the latest epoch without workers
-        self.order: deque[EpochLog] = deque()  # whose step was handed out, step by step
+        # Whose step was handed out, and its bytes without a hash, step by step.
+        self.order: deque[tuple[EpochLog, int]] = deque()
 
     def begin(self, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> EpochLog:
         """An epoch begins, or goes on; of one that is begun again, what was known before is forgotten from
@@ -226,7 +235,9 @@ class BatchHistory:
         """Until the rest is as little as it should be."""
         order = self.order
         while order and (len(order) > self.max_steps or self.bytes > self.memory):
-            self.bytes -= order.popleft().forget_oldest()
+            log, size = order.popleft()
+            kept, log.oldest = log.steps.pop(log.oldest, None), log.oldest + 1
+            self.bytes -= kept.bytes if type(kept) is Step else size
 
     def write(self, log: EpochLog, number: int, step: Step) -> None:
         if self.file is None:
@@ -268,16 +279,6 @@ def recorder_of(loader: Any) -> BatchHistory | None:
     if setting is True:
         setting = loader.__dict__["history"] = BatchHistory()
     return setting if isinstance(setting, BatchHistory) else None
-
-
-def _compact(rows: Any) -> Any:
-    """A list of ints in a quarter of its memory; anything else as it is."""
-    if rows and type(rows[0]) is int:
-        try:
-            return array("q", rows)
-        except (TypeError, OverflowError):
-            return rows
-    return rows
 
 
 def _is_exact(given: Any) -> bool:

@@ -110,12 +110,20 @@ class RunRecord:
         """Samples that on_error left out."""
         return self.stats()["left_out"]
 
-    def freeze(self) -> None:
-        """Keeps the engine's last word and lets go of the engine."""
-        if self.live is not None:
-            self.counters, self.live = self.live(), None
+    def opened(self, engine: Engine) -> None:
+        """An iterator's engine begins."""
+        self.live = engine.stats
+        self.profiler.opened(engine)
         if self.tuning is not None:
-            self.tuning.detach(self)
+            self.tuning.opened(engine, self)
+
+    def ended(self, engine: Engine) -> None:
+        """Closes it, keeps its last word, and lets go of it."""
+        self.profiler.workers_end()
+        engine.close()
+        self.counters, self.live = engine.stats(), None
+        if self.tuning is not None:
+            self.tuning.ended(self)
         self.profiler.freeze()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -130,38 +138,18 @@ class RunRecord:
         }
 
 
+@dataclass(slots=True, eq=False)
 class Delivered:
-    """One batch on its way to the consumer, or `error` in its place.
+    """One batch on its way to the consumer, or `error` in its place."""
 
-    number: of its index list, where batches come in any order
-    worker: who made it, where workers have parts of the dataset
-    state: of that worker's dataset after the batch
-    rows: the samples it was made of, where they are not those of its index list
-    draws: what random generators were at before it, as history/draws.py has them
-    finish: what is left to be done with the batch, by the consumer
-    """
-
-    __slots__ = ("batch", "error", "number", "worker", "state", "rows", "draws", "finish")
-
-    def __init__(
-        self,
-        batch: Any,
-        error: Exception | None = None,
-        number: int = -1,
-        worker: int | None = None,
-        state: Any = None,
-        rows: Any = None,
-        draws: Any = None,
-        finish: Callable[[Any], Any] | None = None,
-    ) -> None:
-        self.batch = batch
-        self.error = error
-        self.number = number
-        self.worker = worker
-        self.state = state
-        self.rows = rows
-        self.draws = draws
-        self.finish = finish
+    batch: Any
+    error: Exception | None = None
+    number: int = -1  # of its index list, where batches come in any order
+    worker: int | None = None  # who made it, where workers have parts of the dataset
+    state: Any = None  # of that worker's dataset after the batch
+    rows: Any = None  # the samples it was made of, where they are not those of its index list
+    draws: Any = None  # what random generators were at before it, as history/draws.py has them
+    finish: Callable[[Any], Any] | None = None  # what is left to be done with the batch, by the consumer
 
     def without_batch(self) -> Delivered:
         """What is known of it."""

@@ -1,8 +1,9 @@
 """The iterator: index lists go to an engine, batches come back, in torch's order and with torch's draws.
 
-    sampler ─▶ cursor ─▶ engine.submit() ... engine.next() ─▶ progress.deliver() ─▶ the training loop
+    sampler ─▶ cursor ─▶ engine.submit() ... engine.next() ─▶ progress.delivered() ─▶ the training loop
 
 One body, and two shells that derive from torch's two iterator classes, because frameworks test for these.
+Who listens to a run hears four events (src/README.md). Calls in each step are felt, so there are few.
 
 Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced
 in it only. How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit,
@@ -14,6 +15,8 @@ consumer (engine.py); `_shutdown` is set before, so the consumer then knows why.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NoReturn
 
 from torch import is_inference_mode_enabled
@@ -55,6 +58,11 @@ class LoaderIterator(_BaseDataLoaderIter):
     """The body. Order at the start: the sampler's iter(), the base seed's draw, the engine."""
 
     torchs_class: type
+    _before_draws: Callable[[Any], None]
+    _check_arguments: Callable[[Any], None]
+    _with_work: Callable[[], Engine | None]
+    """The engine, where it is open and has an index list to make a batch of; None: there is none left."""
+    _draws_late = False  # each index list when its batch is asked for
 
     def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
         self._shutdown = False  # first of all: __del__ runs even when the rest raises
@@ -65,12 +73,12 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._ended = False
         self._ahead = record.engine != "inline"  # batches are made, at other moments than they are taken
         self._apart = False  # whether this moment has a context that such batches do not belong to
-        if spec.native and not spec.streams:
-            progress.is_native()
-        progress.is_keyed = spec.keyed
-        saved = progress.saved
-        progress.prepare()
-        self._before_draws(loader, saved)
+        self._follows_forks = spec.follows_forks
+        # Called with each batch and when it was asked for; (None, None) where an error came.
+        self._heard: list[Callable[[Any, float | None], None]] = []
+        self._enter, self._leave = record.profiler.begin, record.profiler.leave
+        progress.prepare(spec)
+        self._before_draws(loader)
         _BaseDataLoaderIter.__init__(self, loader)
         self._check_arguments(loader)
         progress.begun(self)
@@ -82,12 +90,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._on_error = loader.on_error if spec.leaves_out else "raise"
         if self._on_error == "skip":
             progress.left_out = record.left_out
-
-    def _before_draws(self, loader: Any, saved: Any) -> None:
-        raise NotImplementedError
-
-    def _check_arguments(self, loader: Any) -> None:
-        raise NotImplementedError
+        self._draws_ahead = self._num_workers > 0 and self._on_error != "skip"
 
     def _setup(self, loader: Any) -> Setup:
         return Setup(
@@ -112,14 +115,16 @@ class LoaderIterator(_BaseDataLoaderIter):
         opens = self._spec.open
         engine = self._engine = bare(opens, setup) if apart and _has_contexts() else opens(setup)
         self._workers, self._shutdown = engine.workers, False
-        record.live = engine.stats
-        if engine.rows is not None:
-            pids = [worker.pid for worker in engine.workers if worker.pid is not None]
-            record.profiler.watch(engine.rows, pids)
+        record.opened(engine)
         close_at_exit(self)
-        if record.tuning is not None and engine.set_limits is not None:
-            record.tuning.attach(engine.set_limits, record)
         return engine
+
+    def _listen(self) -> None:
+        """Of an epoch: who wants its finished batches."""
+        tuning, log = self._record.tuning, self._progress.log
+        self._heard = [] if tuning is None else [tuning.delivered]
+        if log is not None and log.recorder.hashes:
+            self._heard.append(log.hash)
 
     # ---------------------------------------------------------------- index lists
 
@@ -145,46 +150,47 @@ class LoaderIterator(_BaseDataLoaderIter):
     # ---------------------------------------------------------------- batches
 
     def __next__(self) -> Any:
-        profiler, tuning = self._record.profiler, self._record.tuning
-        before = profiler.begin(HANDOVER)
+        heard, before = self._heard, self._enter(HANDOVER)
+        asked = perf_counter() if heard else None
         try:
-            batch = self._torchs_next() if tuning is None else tuning.next(self._torchs_next)
-            log = self._progress.log
-            if log is not None and log.recorder.hashes:
-                log.hash(batch)
+            # torch's has the profiler's range around it, which is half of its cost.
+            torchs = self._sampler_iter is None or self._IterableDataset_len_called is not None
+            if torchs or _core.ranges_are_heard():
+                batch = super().__next__()
+            else:
+                batch = self._next_data()
+                self._num_yielded += 1
+            for delivered in heard:
+                delivered(batch, asked)
             return batch
-        except StopIteration:
-            self._progress.finish()
-            profiler.finish(before)
-            raise
-        except Exception:
-            leave_if_ending()
-            raise
-        except (KeyboardInterrupt, SystemExit):
-            # As torch's workers, threads end with Ctrl-C: the traceback may keep the iterator for long.
-            if self._spec.native and (self._num_workers > 0 or self._spec.streams):
-                self._shutdown_workers()
+        except BaseException as error:
+            for delivered in heard:
+                delivered(None, None)
+            if isinstance(error, StopIteration):
+                self._progress.finish()
+                self._record.profiler.finish(before)
+            elif isinstance(error, Exception):
+                leave_if_ending()
+            elif isinstance(error, (KeyboardInterrupt, SystemExit)) and self._spec.native:
+                # As torch's workers, threads end with Ctrl-C: the traceback may keep the iterator for long.
+                if self._num_workers > 0 or self._spec.streams:
+                    self._shutdown_workers()
             raise
         finally:
-            profiler.leave(before)
-
-    def _torchs_next(self) -> Any:
-        """torch's, without the profiler's range around it where nobody listens: that is half of its cost."""
-        heard = _core.ranges_are_heard()
-        if heard or self._sampler_iter is None or self._IterableDataset_len_called is not None:
-            return super().__next__()
-        data = self._next_data()
-        self._num_yielded += 1
-        return data
+            self._leave(before)
 
     def _next_data(self) -> Any:
-        if not self._spec.follows_forks:
+        if not self._follows_forks and os.getpid() != self._owner_pid:
             self._check_owner()
         if self._ended:
             raise StopIteration
-        apart = self._apart = self._ahead and _has_contexts()  # a call more in each step would be felt
-        if (engine := self._with_work()) is None:
-            self._end()
+        apart = self._apart = self._ahead and (
+            is_inference_mode_enabled() or _len_torch_function_stack() > 0 or _is_any_autocast_enabled()
+        )
+        engine = self._engine
+        if engine is None or self._shutdown or self._draws_late:
+            if (engine := self._with_work()) is None:
+                self._end()
         while isinstance(
             delivered := bare(engine.next, self._timeout) if apart else engine.next(self._timeout), NeedsIndex
         ):
@@ -193,10 +199,13 @@ class LoaderIterator(_BaseDataLoaderIter):
             if self._shutdown:
                 raise closed_error()
             self._end()
-        self._progress.deliver(delivered)
-        if self._num_workers > 0:
-            self._draw_ahead()
-        batch = bare(delivered.value) if apart else delivered.value()
+        self._progress.delivered(delivered)
+        if self._draws_ahead and self._put_index() and engine.lists_ahead:
+            self._draw_further(engine)
+        if delivered.error is None and delivered.finish is None:
+            batch = delivered.batch
+        else:
+            batch = bare(delivered.value) if apart else delivered.value()
         if self._pin_memory and self._engine is not None and not self._engine.pins:
             with during(COPY):
                 batch = _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
@@ -204,17 +213,17 @@ class LoaderIterator(_BaseDataLoaderIter):
             return as_taken(batch, not self._pin_memory)
         return batch
 
-    def _with_work(self) -> Engine | None:
-        """The engine, with an index list to make a batch of; None: there is none left."""
-        raise NotImplementedError
-
-    def _draw_ahead(self) -> None:
-        """Index lists that go out after a batch."""
+    def _draw_further(self, engine: Engine) -> None:
+        """Step by step, because drawing them all at once would delay the first batch."""
+        out = engine.outstanding
+        for _ in range(min(engine.lists_ahead - out, out, _MOST_AT_ONCE)):
+            if not self._put_index():
+                break
 
     def _put_index(self) -> bool:
         """Whether there was one more."""
         try:
-            index = self._next_index()
+            index = next(self._sampler_iter)
         except StopIteration:
             return False
         if (engine := self._engine) is not None:  # else another thread has closed it
@@ -247,9 +256,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         if self._shutdown or engine is None or os.getpid() != self._owner_pid:
             return
         self._shutdown = True
-        self._record.profiler.workers_end()
-        engine.close()
-        self._record.freeze()
+        self._record.ended(engine)
         if engine.fetcher is None:
             self._engine = None
 
@@ -267,10 +274,12 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
     """num_workers=0, and streams: each list is drawn when its batch is asked for."""
 
     torchs_class = _SingleProcessDataLoaderIter
+    _draws_late = True
 
     def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
         super().__init__(loader, spec, record, progress)
         self._sampler_iter = progress.cursor(self._index_sampler, self._sampler_iter)
+        self._listen()
         self._num_yielded = progress.yielded
         self._submitted = False
         self._first: Setup | None = self._setup(loader)
@@ -280,9 +289,9 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
                 progress.runs_inline(engine)
             self._drop_steps()
 
-    def _before_draws(self, loader: Any, saved: Any) -> None:
+    def _before_draws(self, loader: Any) -> None:
         if not self._spec.lazy:
-            put_ended_back(loader.dataset, saved)
+            put_ended_back(loader.dataset, self._progress.saved)
 
     def _check_arguments(self, loader: Any) -> None:
         if self._timeout != 0:
@@ -308,7 +317,7 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
             if engine is None and self._first is None:
                 raise closed_error()
             if self._sampler_iter.ahead and self._progress.lost_one():
-                self._progress.deliver(Delivered(None))
+                self._progress.delivered(Delivered(None))
             try:
                 index = next(self._sampler_iter)
             except StopIteration:
@@ -333,7 +342,7 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
         self._index_sampler = CursorSampler(self._index_sampler, progress.cursor)
         self._reset(loader, first_iter=True)
 
-    def _before_draws(self, loader: Any, saved: Any) -> None:
+    def _before_draws(self, loader: Any) -> None:
         if not self._spec.native:
             self._progress.workers_begin(loader.dataset, resumes=True)
 
@@ -356,6 +365,7 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
             progress.epoch = record.epoch
         with record.profiler.starting(record.stats() if stays else None, first_iter):
             _BaseDataLoaderIter._reset(self, loader, first_iter)
+            self._listen()
             self._num_yielded, self._ended = progress.yielded, False
             if not first_iter and not stays:  # after an interrupt; or in a forked child, beside its parent's
                 self._owner_pid = os.getpid()
@@ -376,23 +386,12 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
             if not self._put_index():
                 break
 
-    def _with_work(self) -> Engine | None:
-        if self._shutdown:
-            raise AssertionError(
-                "Invalid iterator state: shutdown or no outstanding tasks when fetching next data"
-            )
-        if (engine := self._engine) is None:
+    def _with_work(self) -> NoReturn:
+        if not self._shutdown:
             raise closed_error()
-        return engine
-
-    def _draw_ahead(self) -> None:
-        if self._on_error == "skip" or not self._put_index() or (engine := self._engine) is None:
-            return
-        # Step by step, because drawing them all at once would delay the first batch.
-        out = engine.outstanding
-        for _ in range(min(engine.lists_ahead - out, out, _MOST_AT_ONCE)):
-            if not self._put_index():
-                break
+        raise AssertionError(
+            "Invalid iterator state: shutdown or no outstanding tasks when fetching next data"
+        )
 
 
 def iterator_over(loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> LoaderIterator:

@@ -28,13 +28,16 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.autograd.profiler import record_function
 
 from .. import _core
 from .._common.torch_private import _profiler_enabled as recording
 from ..collate import native_collate
+
+if TYPE_CHECKING:
+    from .._loader.engine import Engine
 
 NAMES = (
     "fetch", "decode", "transform", "collate", "sample", "send", "idle",
@@ -271,9 +274,11 @@ class Profiler:
         self._thread, self._contention = 0, None if _core.StageClock.enabled else 0.0
         self._ended = False
 
-    def watch(self, rows: Callable[[], list[Row]], pids: Sequence[int] = ()) -> None:
-        """New workers have started: `rows` reads them; their processes, if they are no threads."""
-        self._live, self._rows_before, self._counted, self._pids = rows, {}, {}, list(pids)
+    def opened(self, engine: Engine) -> None:
+        """Its workers have started, if it has any; some may be processes."""
+        if engine.rows is not None:
+            self._live, self._rows_before, self._counted = engine.rows, {}, {}
+            self._pids = [worker.pid for worker in engine.workers if worker.pid is not None]
 
     @contextmanager
     def starting(self, before: dict[str, Any] | None = None, goes_on: bool = False) -> Iterator[None]:

@@ -144,7 +144,7 @@ class PastProgress(Progress):
     def place_of(self, number: int) -> Place:
         return self._log.number, self._step_number
 
-    def prepare(self) -> None:
+    def prepare(self, spec: Any) -> None:
         """Nothing: no epoch begins."""
 
     def workers_begin(self, dataset: Any, resumes: bool) -> None:

@@ -30,8 +30,9 @@ class MixtureIterator(SamplerIterator):
 
     course: _Course
 
-    def state_at(self, at: tuple[int, Any]) -> dict[str, Any]:
-        return {**super().state_at(at), **self.course.state(at[0])}
+    def state_after(self, given: int) -> dict[str, Any]:
+        state = super().state_after(given)
+        return {**state, **self.course.state(state["position"])}
 
 
 @known()

@@ -2,9 +2,9 @@
 was drawn from, when that is one of torch's generators: remembered at the draw, drawn from again on resume.
 
 A reader has `read(count)`, the next `count` indices as int64 [<= count], fewer only at the end; `chunk()`,
-the next few that may be drawn together when one is asked for, none at the end; and `position_before(count)`,
-entries of the global order that all ranks together have consumed when each has taken as many as this one,
-less the last `count`.
+the next few that may be drawn together when one is asked for, none at the end; `taken`, how many it gave;
+and `position_at(taken)`, entries of the global order that all ranks together have consumed when each has
+taken so many.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class OrderReader:
         self._begin: Callable[[], tuple[Order, int, int]] | None = begin
         self._order: Order | None = None
         self._start, self._rank, self._replicas = start, rank, replicas
-        self._length = self._count = self._taken = 0
+        self._length = self._count = self.taken = 0
         self._chunk = 16  # growing, because the first index is waited for
 
-    def position_before(self, count: int) -> int:
-        return self._start + (self._taken - count) * self._replicas
+    def position_at(self, taken: int) -> int:
+        return self._start + taken * self._replicas
 
     def chunk(self) -> Indices:
         count, self._chunk = self._chunk, min(4 * self._chunk, CHUNK)
@@ -68,12 +68,12 @@ class OrderReader:
         if self._begin is not None:
             begin, self._begin = self._begin, None
             self._order, self._length, self._count = begin()
-        count = min(count, self._count - self._taken)
+        count = min(count, self._count - self.taken)
         if count <= 0 or self._order is None:
             self._order = None  # its memory is not needed any more
             return EMPTY
-        first = self._start + self._rank + self._taken * self._replicas
-        self._taken += count
+        first = self._start + self._rank + self.taken * self._replicas
+        self.taken += count
         end = first + (count - 1) * self._replicas + 1
         positions = np.arange(first, end, self._replicas)
         if end > self._length:
@@ -82,7 +82,7 @@ class OrderReader:
 
     def back(self, count: int) -> None:
         """The last `count` indices are to be read again."""
-        self._taken -= count
+        self.taken -= count
 
 
 class BlockReader:
@@ -92,12 +92,12 @@ class BlockReader:
 
     def __init__(self, blocks: Callable[[], Iterator[Indices]], start: int = 0) -> None:
         self._blocks: Iterator[Indices] | None = None
-        self._make, self._skip = blocks, start
+        self._make, self._start, self._skip = blocks, start, start
         self._block = EMPTY  # what is left of it
-        self._position = start
+        self.taken = 0
 
-    def position_before(self, count: int) -> int:
-        return self._position - count
+    def position_at(self, taken: int) -> int:
+        return self._start + taken
 
     def _next_block(self) -> bool:
         """Whether there is one."""
@@ -127,7 +127,7 @@ class BlockReader:
             parts.append(self._block[:wanted])
             self._block = self._block[wanted:]
             wanted -= len(parts[-1])
-        self._position += max(count, 0) - max(wanted, 0)
+        self.taken += max(count, 0) - max(wanted, 0)
         return parts[0] if len(parts) == 1 else np.concatenate([EMPTY, *parts])
 
 
@@ -137,21 +137,21 @@ class StepReader:
     """
 
     def __init__(self, start: int, length: int, entries: int, steps: int) -> None:
-        self._start, self._length, self._entries, self._steps, self._taken = start, length, entries, steps, 0
+        self._start, self._length, self._entries, self._steps, self.taken = start, length, entries, steps, 0
 
-    def position_before(self, count: int) -> int:
-        return max(min(self._start + (self._taken - count) * self._entries, self._length), self._start)
+    def position_at(self, taken: int) -> int:
+        return max(min(self._start + taken * self._entries, self._length), self._start)
 
     def chunk(self) -> Indices:
         return self.read(16)
 
     def read(self, count: int) -> Indices:
-        first = self._taken
-        self._taken = min(first + count, self._steps)
-        return np.arange(first, self._taken)
+        first = self.taken
+        self.taken = min(first + count, self._steps)
+        return np.arange(first, self.taken)
 
     def back(self, count: int) -> None:
-        self._taken -= count
+        self.taken -= count
 
 
 Reader = Any  # one of the three

@@ -150,18 +150,16 @@ class ResumableIterator(chain):
         "position" counts entries of the global order, all ranks together: this rank's own times the number of
         ranks, and what it was resumed at.
         """
-        return self.state_at(self.position())
+        return self.state_after(self.given)
 
-    def position(self) -> tuple[int, dict[str, Any] | None]:
-        """What state_at() needs to make the state of here, in a fraction of its time."""
-        return self._chunks.reader.position_before(
-            length_hint(self._chunks.rest)
-        ), None if self._tail is dict else self._tail()
+    @property
+    def given(self) -> int:
+        """How many this iterator has given."""
+        return self._chunks.reader.taken - length_hint(self._chunks.rest)
 
-    def state_at(self, at: tuple[int, dict[str, Any] | None]) -> dict[str, Any]:
-        """What state_dict() would have given at that position."""
-        position, tail = at
-        return {**self._head, "position": position, **(tail or {})}
+    def state_after(self, given: int) -> dict[str, Any]:
+        """What state_dict() returned when so many had been given; one at least."""
+        return {**self._head, "position": self._chunks.reader.position_at(given), **self._tail()}
 
     def rewind(self) -> None:
         """What was made but not handed out is made again."""
@@ -212,6 +210,7 @@ class Resumable:
     _ends_at_length = True  # whether the length is known for sure
     _state_is_json = True
     _draws_from_torch = False  # and from what an epoch was drawn is part of a state
+    counted = True  # whether the iterators have state_after()
     seekable = (
         False  # whether a state stays true when a multiple of the number of ranks is taken from its position
     )

@@ -89,6 +89,7 @@ class _Shuffled(ResumableEpochs):
     _state_is_json = False  # the source may be of anybody's making
     _whole_numbers = ("position", "read", "source_position")
     _ends_at_length = False  # of a stream, somebody may have declared another
+    counted = False  # a state has the source's
 
     def __init__(self, source: Any, size: int, seed: int) -> None:
         self.source, self.size, self.seed = source, size, seed

@@ -4,7 +4,6 @@ SubsetRandomSampler, BatchSampler and DistributedSampler. weighted.py has the we
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -27,7 +26,7 @@ from .readers import (
     own_generator,
     steps_left,
 )
-from .resumable import Resumable, ResumableEpochs, ResumableIterator, SamplerIterator, known, native
+from .resumable import Resumable, ResumableEpochs, SamplerIterator, known, native
 
 
 @known(data.SequentialSampler)
@@ -158,15 +157,15 @@ class BatchIterator:
     """
 
     def __init__(self, sampler: BatchSampler, state: dict[str, Any], arrays: bool) -> None:
-        self._head, self._position = sampler._head(), state.get("position", 0)
+        self._head, self._start, self.given = sampler._head(), state.get("position", 0), 0
         self._inner = state.get("sampler")
+        self._skipped = 0  # indices of the sampler that came before the start
         # positions of all ranks together; else of this one
         self._counts_all = isinstance(sampler.indices(), Resumable)
         self._sampler: BatchSampler | None = sampler  # until the first batch
         self._arrays = arrays
         self._indices: Any = None
         self._take: Callable[[int], Any] | None = None  # gives arrays
-        self._inners: Callable[[], Any] | None = None  # says where `_indices` stand
 
     def __iter__(self) -> BatchIterator:
         return self
@@ -180,7 +179,7 @@ class BatchIterator:
         count = len(batch)
         if count < size and (not count or self._drop_last):
             raise StopIteration
-        self._position += count
+        self.given += count
         return batch
 
     @signing
@@ -188,17 +187,15 @@ class BatchIterator:
         """Where the next batch comes from: "position", in the sampler's global order, and its state when it
         has one.
         """
-        return self.state_at(self.position())
+        tells = hasattr(self._indices, "state_dict")
+        return self._state(self.given, unsigned_state(self._indices) if tells else self._inner)
 
-    def position(self) -> tuple[int, Any]:
-        """What state_at() needs to make the state of here, in a fraction of its time."""
-        return self._position, self._inner if self._inners is None else self._inners()
+    def state_after(self, given: int) -> dict[str, Any]:
+        """What state_dict() returned when so many indices had been given."""
+        return self._state(given, self._indices.state_after(self._skipped + given))
 
-    def state_at(self, at: tuple[int, Any]) -> dict[str, Any]:
-        """What state_dict() would have given at that position."""
-        position, inner = at
-        if isinstance(inner, tuple):
-            inner = self._indices.state_at(inner)
+    def _state(self, given: int, inner: Any) -> dict[str, Any]:
+        position = self._start + given
         if inner is None:
             return {**self._head, "position": position}
         return {
@@ -214,17 +211,14 @@ class BatchIterator:
             inner.load_state_dict(self._inner)
         self._indices = iter(inner)
         if self._inner is None:
-            given = sum(1 for _ in islice(self._indices, self._position))
-            if given < self._position:
+            self._skipped = sum(1 for _ in islice(self._indices, self._start))
+            if self._skipped < self._start:
                 raise StateError(
-                    f"the state is from behind {self._position} indices, and the sampler gives only {given}"
+                    f"the state is from behind {self._start} indices, and the sampler gives only"
+                    f" {self._skipped}"
                 )
         if self._arrays and getattr(self._indices, "gives_numbers", False):
             self._take = self._indices.take
-        if isinstance(self._indices, ResumableIterator):
-            self._inners = self._indices.position
-        elif hasattr(self._indices, "state_dict"):
-            self._inners = functools.partial(unsigned_state, self._indices)
 
 
 @known(data.BatchSampler)
@@ -247,6 +241,11 @@ class BatchSampler(Resumable, data.BatchSampler):
         knows.
         """
         return self._is_latest(BatchIterator(self, self._resume()[1], arrays=True))
+
+    @property
+    def counted(self) -> bool:  # type: ignore[override]
+        inner = self.indices()
+        return isinstance(inner, Resumable) and type(inner) is not BatchSampler and inner.counted
 
     def indices(self) -> Any:
         """What gives the indices: `sampler`, run natively if it can be."""

@@ -162,7 +162,8 @@ class WorkerPositions:
     def handed_out(self, worker: int, state: Any) -> None:
         """`state`: its dataset's after that batch, or None."""
         self.last = worker
-        self._keep(worker, state)
+        if state is not None:
+            self._states[worker] = state
         self._waiting[worker] -= 1
         if worker in self._ending and self._waiting[worker] == 0:
             self._end(worker, self._ending.pop(worker))
@@ -246,7 +247,6 @@ class Written:
         self.epoch: int = 0
         self.left_out: Callable[[], int] = int  # samples that on_error="skip" left out of this iterator
         self.as_arrays = False  # set by native iterators
-        self.is_keyed = False  # whether samples draw from their keys alone, in Python, too
         self.finished = False
         persistent: bool = loader.persistent_workers and self.workers > 0
         # of the run whose state was loaded, whose draws go on; None: there is none

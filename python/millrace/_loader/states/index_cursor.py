@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from ...samplers import BatchSampler as OurBatchSampler
 from ...samplers import native
 from ...samplers.resumable import given_before, inner_sampler, is_known
 from ...samplers.shuffle_buffer import ShuffledSampler
-from .equal_steps import Steps
+from .equal_steps import AgreedLists, Steps
 from .saved import CursorStart
 from .users_objects import DRAWS_ANEW, DRAWS_NOTHING, Lists, users_lists
 
@@ -42,8 +43,8 @@ _END = object()
 
 
 _Position = tuple[int, int, Any]
-"""Behind an index list that was drawn: lists, samples, and what `states_of` makes the samplers' states of, or
-None. A plain tuple, as each list has one.
+"""After an index list that was drawn: lists, samples, and a note that `states_of` makes the samplers' states
+of, or None. A plain tuple, as each list has one.
 """
 
 
@@ -77,7 +78,7 @@ class IndexCursor:
         self._steps = steps
         self._generators = generators
         self._start = start or CursorStart()
-        self._keep_items = keep_items
+        self.keep_items = keep_items
         self._known = known_sampler(index_sampler)
         self._draws_unknown = draws_unknown(index_sampler)
         self._lists: Any = None  # an iterator, once it is open
@@ -92,7 +93,7 @@ class IndexCursor:
         self._again = list(self._start.again)  # lists that come again after the last one
         # of what was drawn, and handed out
         self._last: _Position = (self._start.lists, self._start.samples, None)
-        self._at = self._last
+        self.at = self._last
         # between the two, and their lists, without keep_items
         self.ahead: deque[tuple[_Position, Any]] = deque()
         # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
@@ -104,70 +105,41 @@ class IndexCursor:
         return self
 
     def __next__(self) -> Any:
-        before = enter(DRAW)
+        before, shown = enter(DRAW), None
         try:
-            item = self._draw_shown() if recording() else self._draw()
+            if recording():
+                shown = recorded("draw").__enter__()
+            if self._lists is None:
+                self.open()
+            if self._waiting:
+                item = self._waiting.pop(0)
+            else:
+                item, self._first = self._first, _END
+                if item is _END:
+                    item = next(self._lists)
+                number, samples, note = self._last
+                if self._note is not None:
+                    note = self._note()
+                self._last = number + 1, samples + length_hint(item, 1), note
         finally:
+            if shown is not None:
+                shown.__exit__(None, None, None)
             enter(before)
-        if item is _END:
-            raise StopIteration
-        if self._keep_items:
+        if self.keep_items:
             self._items[self._drawn] = item
             self._drawn += 1
         # at once: a signal's handler may raise after it
-        self.ahead.append((self._last, None if self._keep_items else item))
-        return item
-
-    def _draw_shown(self) -> Any:
-        with recorded("draw"):
-            return self._draw()
-
-    def _draw(self) -> Any:
-        """The next list, whose position is `_last` then; _END after the last."""
-        if self._lists is None:
-            self.open()
-        if self._first is not _END:
-            item, self._first = self._first, _END
-            return item
-        if self._waiting:
-            return self._waiting.pop(0)
-        steps, (number, samples, note) = self._steps, self._last
-        if steps is not None and number >= steps.agreed:
-            # One more is drawn and dropped: a generator stands where it stands in a run that is resumed here.
-            lists, self._lists = self._lists, iter(())
-            next(lists, None)
-            return _END
-        item = next(self._lists, _END)
-        if steps is not None:
-            item = self._counted(steps, number, item)
-        if item is not _END:
-            samples += 1 if type(item) is int else _size(item)
-            if self._note is not None:
-                note = self._note()
-            self._last = number + 1, samples, note
-        return item
-
-    def _counted(self, steps: Steps, number: int, item: Any) -> Any:
-        """`item`, or what comes again when there is no more, until all ranks have as many."""
-        if item is _END:
-            return steps.again(number, self._again) if self._again else _END
-        if not steps.repeats_first:
-            self._again = [item]
-        elif number < steps.agreed - steps.own:
-            self._again.append(item)
+        self.ahead.append((self._last, None if self.keep_items else item))
         return item
 
     def handed_out(self, number: int) -> Any:
-        """The batch of one list went to the consumer: the oldest of those drawn, or, with keep_items, that of
-        draw `number`. The list.
+        """With keep_items: the batch of the list of draw `number` went to the consumer. Returns the list.
+        Without, that is the oldest of `ahead`, and whoever takes it from there puts its position into `at`.
         """
-        if not self._keep_items:
-            self._at, item = self.ahead.popleft()
-            return item
         item = self._items.pop(number, None)
         if item is not None:
             while self._reached < number:
-                self._reached, (self._at, _) = self._reached + 1, self.ahead.popleft()
+                self._reached, (self.at, _) = self._reached + 1, self.ahead.popleft()
         return item
 
     @property
@@ -179,8 +151,8 @@ class IndexCursor:
 
     def state(self, generators: dict[str, Any] | None = None) -> dict[str, Any]:
         """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
-        lists, samples, note = self._at
-        sampler, iterator = self._unmoved() if note is None else self._states_of(note, samples)
+        lists, samples, note = self.at
+        sampler, iterator = self._unmoved() if note is None else self._states_of(self.at)
         state = {
             "_index_sampler_state": sampler,
             "_sampler_iter_state": iterator,
@@ -193,7 +165,7 @@ class IndexCursor:
             state["drew_when_made"] = True
         if self.iterated_anew:
             state["iterated_anew"] = True
-        if self._keep_items and self._reached >= 0:
+        if self.keep_items and self._reached >= 0:
             passed_over = [item for number, item in self._items.items() if number < self._reached]
             if pending := passed_over + self._waiting:
                 state["pending"] = pending
@@ -206,7 +178,7 @@ class IndexCursor:
 
     def _again_known(self) -> list[Any]:
         """Of the lists that come again, those that were handed out: the others will be drawn again."""
-        lists, steps = self._at[0], self._steps
+        lists, steps = self.at[0], self._steps
         if steps is None or (not steps.repeats_first and lists < steps.own):
             return []
         return self._again[:lists]
@@ -220,7 +192,7 @@ class IndexCursor:
         if self._known is None:
             state["_index_sampler_state"] = state_of(sampler)
             if inner is not sampler and is_stateful(inner):
-                of_inner = {"samples_yielded": self._at[1], "sampler_state": state_of(inner)}
+                of_inner = {"samples_yielded": self.at[1], "sampler_state": state_of(inner)}
                 state["_sampler_iter_state"] = of_inner
         for key in ("pending", "again", "iterated_anew"):
             state.pop(key, None)
@@ -250,7 +222,7 @@ class IndexCursor:
 
     def _generators_to_save(self) -> dict[str, str | None]:
         """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
-        needless, (lists, _, note) = set(), self._at
+        needless, (lists, _, note) = set(), self.at
         if not self._draws_globally() or (note is not None and lists):
             needless |= {"global", "python"}
         if self._lists is None and self._before_made is None:
@@ -304,29 +276,34 @@ class IndexCursor:
                 name: state for name, state in then.items() if state is not None
             }
         if then["global"] is None:
-            self._open_lists()
-            if start.lists:
-                self._first = self._draw()
+            self._open_lists(bool(start.lists))
             return
         with generators_at(then):
-            self._open_lists()
-            self._first = self._draw()  # samplers draw when it is asked for
+            self._open_lists(True)  # samplers draw when it is asked for
         sampler = self._index_sampler
         if type(drawing_sampler(sampler)) in DRAWS_ANEW and self._draws_globally():
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
 
-    def _open_lists(self) -> None:
+    def _open_lists(self, draws: bool) -> None:
         self._lists = iter(())  # what raises here ends the epoch, as it ends torch's generator of batches
         if self._known is not None:
             lists = _of_known(self._known, self._start, self._as_arrays)
         else:
             lists = users_lists(self._index_sampler, self._made, self._start)
         if lists.begins_anew:
-            self._last = self._at = 0, 0, None
+            self._last = self.at = 0, 0, None
         self._lists, self._note, self._states_of = lists.iterator, lists.note, lists.states_of
         self._dropped = lists.dropped
-        if self._note is not None and (lists.notes_the_start or self._last[0]):
-            self._last = self._at = *self._last[:2], self._note()
+        if lists.counted is not None:
+            self._last = *self._last[:2], self._last[lists.counted]
+            if self._last[0]:
+                self.at = self._last
+        elif self._note is not None and (lists.notes_the_start or self._last[0]):
+            self._last = self.at = *self._last[:2], self._note()
+        if self._steps is not None:
+            self._lists = AgreedLists(self._lists, self._steps, self._last[0], self._again)
+        if draws and not self._waiting:
+            self._first = next(self._lists, _END)
 
 
 def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
@@ -354,11 +331,16 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
             )
         else:
             known.load_state_dict(start.iterator_state)
-    lists = known.arrays() if as_arrays and type(known) is OurBatchSampler else iter(known)
-    if not hasattr(lists, "state_at"):
+    unit = int(type(known) is OurBatchSampler)
+    lists = known.arrays() if as_arrays and unit else iter(known)
+    if not known.counted:
         return Lists(lists, lambda: (None, unsigned_state(lists)), begins_anew=begins_anew)
-    # A position for each list, and a state for the one that is asked for.
-    return Lists(lists, lists.position, lambda at, _: (None, lists.state_at(at)), begins_anew=begins_anew)
+
+    def states_of(at: _Position) -> tuple[None, Any]:
+        given = min(at[unit] - at[2], lists.given)  # without lists that came again
+        return None, lists.state_after(given)
+
+    return Lists(lists, None, states_of, begins_anew=begins_anew, counted=unit)
 
 
 def known_sampler(index_sampler: Any) -> Any:
@@ -390,11 +372,3 @@ def own_generators(loader: Any) -> dict[str, torch.Generator]:
     return {
         name: generator for name, generator in generators.items() if isinstance(generator, torch.Generator)
     }
-
-
-def _size(item: Any) -> int:
-    """Samples in what an index sampler gave: a list of them, an array, or one."""
-    try:
-        return len(item)
-    except TypeError:
-        return 1

@@ -2,8 +2,8 @@
 has gone.
 
 Notified by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` after them,
-`cursor` at the start of each epoch, `deliver` for each batch that goes to the consumer (or ends in an error),
-`finish` after the last.
+`cursor` at the start of each epoch, `delivered` for each batch that goes to the consumer, or error in its
+place, `finish` after the last.
 """
 
 from __future__ import annotations
@@ -49,8 +49,12 @@ class Progress(Written):
         """Before workers begin an epoch."""
         self._dataset_epoch = notify_workers(dataset, self.saved if resumes else None)
 
-    def prepare(self) -> None:
+    def prepare(self, spec: Any) -> None:
         """Before torch's draws. A state from after an epoch becomes the start of the next one."""
+        self.is_keyed = spec.keyed  # whether samples draw from their keys alone, in Python, too
+        if spec.native and not spec.streams:
+            # The engine takes arrays of indices, and keeps the order whatever in_order= says.
+            self.as_arrays, self._keeps_items = True, False
         if self.saved is not None and self.saved.finished:
             self._prepare_next_epoch(self.saved)
         elif self._followed is not None:
@@ -175,25 +179,22 @@ class Progress(Written):
         self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
-    def deliver(self, delivered: Delivered) -> None:
-        """A batch goes to the consumer, or the error that it came to."""
-        if self.log is not None:
-            self.log.made += 1
-        if self._held is None:
-            self._deliver(delivered)
-            return
-        # The batch belongs to who asked for it, who may drop it before its turn.
-        kept, parts, left_out = delivered.without_batch(), self._live_parts(), self.left_out()
-        self._held.append(lambda: self._deliver(kept, parts, left_out))
-
-    def _deliver(self, delivered: Delivered, parts: Any = None, left_out: int | None = None) -> None:
-        if parts is not None:
-            self._parts = parts
-        self._left_out_then = left_out
-        log = self.log
+    def delivered(self, delivered: Delivered, waited: bool = False) -> None:
+        """A batch goes to the consumer, or the error that it came to. `waited`: elsewhere, until now."""
+        log, cursor, worker = self.log, self._cursor, delivered.worker
+        if not waited:
+            if log is not None:
+                log.made += 1
+            if self._held is not None:
+                # The batch belongs to who asked for it, who may drop it before its turn.
+                self._held.append((self._live_parts(), self.left_out(), delivered.without_batch()))
+                return
         if log is not None and log.start is None and not self._asks_workers:
             self.remember_start()  # where the samplers stood when the first list was drawn
-        item, worker = self._cursor.handed_out(delivered.number), delivered.worker
+        if cursor.keep_items:
+            item = cursor.handed_out(delivered.number)
+        else:
+            cursor.at, item = cursor.ahead.popleft()
         if worker is not None:
             self.positions.handed_out(worker, delivered.state)
         self.yielded += 1
@@ -237,7 +238,9 @@ class Progress(Written):
         the epoch's end too.
         """
         for _ in range(self.held if count is None else min(count, self.held)):
-            self._held.popleft()()
+            parts, self._left_out_then, kept = self._held.popleft()
+            self._parts = parts or self._parts
+            self._finish() if kept is None else self.delivered(kept, waited=True)
 
     def lost_one(self) -> bool:
         """Without workers, before a list is drawn: whether one that is still out was lost to Ctrl-C; its
@@ -250,13 +253,9 @@ class Progress(Written):
         if self._held is None:
             self._finish()
         else:
-            parts, left_out = self._live_parts(), self.left_out()
-            self._held.append(lambda: self._finish(parts, left_out))
+            self._held.append((self._live_parts(), self.left_out(), None))
 
-    def _finish(self, parts: Any = None, left_out: int | None = None) -> None:
-        if parts is not None:
-            self._parts = parts
-        self._left_out_then = left_out
+    def _finish(self) -> None:
         if self._cursor is not None and not self.finished:
             self.finished, self._behind = True, self._cursor.state_at_end()
             if self._draws_unknown and not self.stays:
@@ -347,10 +346,6 @@ class Progress(Written):
     def worker_number(self, number: int) -> int:
         """What the iterator's worker `number` is called in get_worker_info()."""
         return number
-
-    def is_native(self) -> None:
-        """The iterator's engine takes arrays of indices, and keeps the order whatever in_order= says."""
-        self.as_arrays, self._keeps_items = True, False
 
     def indices_before(self) -> Any:
         """What an epoch that begins in its middle has handed out already, where that matters to what comes;

@@ -48,12 +48,15 @@ class Lists(NamedTuple):
     """Index lists, and how the position after the one drawn last is noted."""
 
     iterator: Iterator[Any]
-    note: Callable[[], Any] | None = None  # None: the samplers have no state
-    # of a note and the samples drawn by then: (the index sampler's state, its iterator's)
-    states_of: Callable[[Any, int], tuple[Any, Any]] = lambda note, _: note
+    note: Callable[[], Any] | None = None  # None: the samplers have no state, or one that is `counted`
+    # of (lists, samples, note): (the index sampler's state, its iterator's)
+    states_of: Callable[[tuple[int, int, Any]], tuple[Any, Any]] = lambda at: at[2]
     notes_the_start: bool = False  # whether a note before the first list says more than that there is none
     begins_anew: bool = False  # the state that was to start from is of another epoch
     dropped: Any = None  # indices that were drawn again, up to the start
+    # Each note is the number of lists (0) or samples (1) before the first list: a state follows from how many
+    # came after it.
+    counted: int | None = None
 
 
 def users_lists(index_sampler: Any, made: Iterator[Any] | None, start: CursorStart) -> Lists:
@@ -87,7 +90,7 @@ def _of_batches(batches: BatchSampler, start: CursorStart) -> Lists:
         return Lists(
             lists,
             lambda: (state_of(sampler), state_of(iterator)),
-            lambda states, samples: (None, {"samples_yielded": samples, **dict(zip(_NESTED, states))}),
+            lambda at: (None, {"samples_yielded": at[1], **dict(zip(_NESTED, at[2]))}),
             notes_the_start=True,
         )
     if type(sampler) is _InfiniteConstantSampler:

@@ -24,7 +24,7 @@ from ... import _core
 from ..._common.batch_tree import leaves
 from ..._common.torch_private import _DatasetKind
 from ..arguments import Auto, checked_memory
-from ..engine import RunRecord, batch_memory
+from ..engine import Engine, RunRecord, batch_memory
 from .budget import LOOK_BATCHES, LOOK_SECONDS, Budget, CpuUse, slots_within
 from .controller import Controller
 from .tune_file import description, read_choice, tune_path, write_choice
@@ -89,7 +89,6 @@ class Tuning:
         self._batches = 0
         self._apply: Apply | None = None
         self._owner = 0
-        self._entered = 0.0
         self._left: float | None = None
 
     @property
@@ -113,9 +112,11 @@ class Tuning:
             return bytes_
         return self._bounds(self.batch_bytes).slots * self.batch_bytes
 
-    def attach(self, apply: Apply, owner: RunRecord) -> None:
-        """An iterator begins, whose engine `apply` tells, until detach() with the same owner."""
-        self._apply, self._owner, self._left = apply, id(owner), None
+    def opened(self, engine: Engine, owner: RunRecord) -> None:
+        """Sets the limits of this engine until ended() with the same owner."""
+        if engine.set_limits is None:
+            return
+        self._apply, self._owner, self._left = engine.set_limits, id(owner), None
         self._readings = None
         if (
             self.room.tunes_threads
@@ -127,22 +128,14 @@ class Tuning:
             self.cpu_use.restart()
         self._put_in_force()
 
-    def next(self, take: Callable[[], Any]) -> Any:
-        """take(), timed. What it raises ends a stretch of steps: the time until the next batch is none of the
-        training loop's.
+    def delivered(self, batch: Any, asked: float | None) -> None:
+        """`asked`: when next() was called. None: an error came, which ends a stretch of steps: the time until
+        the next batch is none of the training loop's.
         """
-        self._entered = time.perf_counter()
-        try:
-            batch = take()
-        except BaseException:
-            self._left = None
-            raise
-        self._came(batch)
-        return batch
-
-    def _came(self, batch: Any) -> None:
-        now = time.perf_counter()
-        wait, left, self._left = now - self._entered, self._left, now
+        left, self._left = self._left, None
+        if asked is None:
+            return
+        now = self._left = time.perf_counter()
         if self._batches < _MEASURED_FIRST or self._batches % 16 == 0:
             self._measure(batch)
         self._batches += 1
@@ -160,12 +153,12 @@ class Tuning:
             if self.cpu_use.look(now, self._readings()):
                 controller.set_bounds(self._bounds(self.batch_bytes))
                 self._put_in_force()
-        if controller.note(wait, self._entered - left):
+        if controller.note(now - asked, asked - left):
             self._put_in_force()
         if controller.settled and controller.setting != self._kept:
             self._keep()
 
-    def detach(self, owner: object) -> None:
+    def ended(self, owner: RunRecord) -> None:
         if self._owner == id(owner):
             self._apply = self._readings = None
 
