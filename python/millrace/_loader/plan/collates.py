@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from ..._common.lowering.as_shipped import IMAGE_AND_LABEL, recognise_collate
-from ..._common.lowering.read_collates import read_collate
 from ..._common.lowering.recognising import NotLowered, holder_name, loaded
 from ..._common.shipped import is_default_collate
 from ..engines.python_collate import PythonCollate
@@ -64,6 +63,8 @@ def recognise_batch_function(
         collate_fn = collate_fn.func
     if is_default_collate(collate_fn):
         return recognise_collate(collate_fn, sample_types), None
+    from ..._common.lowering.read_collates import read_collate  # only these need the reader of sources
+
     if (found := read_collate(collate_fn)) is None:
         return "", None
     words, name = recognise_collate(found.default, sample_types), holder_name(collate_fn)
