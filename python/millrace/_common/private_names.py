@@ -23,7 +23,6 @@ NAMES = {
         "torch.utils.data.dataloader._BaseDataLoaderIter._num_workers": "torch's __init__ sets it",
         "torch.utils.data.dataloader._BaseDataLoaderIter._num_yielded": "frameworks count batches by it",
         "torch.utils.data.dataloader._BaseDataLoaderIter._next_data": "what torch's __next__ calls",
-        "torch.utils.data.dataloader._BaseDataLoaderIter._next_index": "draws an index list",
         "torch.utils.data.dataloader._BaseDataLoaderIter._reset": "begins an epoch of persistent workers",
         "torch.utils.data.dataloader._BaseDataLoaderIter._world_size": "how many ranks torch counted",
         "torch.utils.data.dataloader._BaseDataLoaderIter._rank": "and which of them this is",
