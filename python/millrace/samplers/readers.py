@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._common.states import packed, unpacked
+from .._common.states import draw_base_seed, packed, unpacked
 from ..errors import StateError
 
 Indices = NDArray[np.int64]
@@ -189,8 +189,7 @@ class Origin:
 
     def seed(self) -> int:
         """64 bits from the global generator or the sampler's own, as torch's RandomSampler draws them."""
-        generator = None if self._own is None else self.own_generator()
-        drawn = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        drawn = draw_base_seed(None if self._own is None else self.own_generator())
         if self._own is not None:
             return drawn
         if self._seed is None:

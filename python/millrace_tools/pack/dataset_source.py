@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 from millrace._common.regular_files import check_regular
+from millrace.datasets.tables.hugging_face import class_names
 from millrace.errors import UnavailableError
 from PIL import Image
 
@@ -270,11 +271,6 @@ class ParquetSource(Source):
 
 def _labels_of(schema: Any) -> tuple[list[str] | None, str | None]:
     """Names of the classes as Hugging Face's metadata has them, and which column the labels are in."""
-    try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        for name, feature in features.items():
-            if feature.get("_type") == "ClassLabel":
-                return feature.get("names"), name
-    except (KeyError, ValueError, AttributeError):
-        pass
+    for name, names in class_names(schema, schema.names).items():
+        return names, name
     return None, next((name for name in _LABELS if name in schema.names), None)

@@ -19,7 +19,6 @@ from ... import _core, samplers
 from ..._common.per_process import PerProcess
 from ..._common.ranks import local_world_size
 from ..._common.torch_private import default_collate
-from ...collate import Pad
 from ...errors import note
 from .chunk_cache import ChunkCache
 from .dataset import BatchDataset, BatchMaker, MakerOptions
@@ -139,9 +138,6 @@ class ChunkedDataset(BatchDataset):
             " sampler=dataset.shuffled(), which decodes each chunk once in an epoch, or raise cache_bytes"
             " until all fit"
         )
-
-    def knows_collate(self, collate_fn: Any) -> bool:
-        return type(collate_fn) is Pad
 
     def batch_maker(self, options: MakerOptions) -> BatchMaker:
         return _ChunkMaker(self, options)

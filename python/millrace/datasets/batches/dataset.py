@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 
 from ... import _core
 from ..._common.indices import checked_index
+from ...collate import Pad
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class BatchDataset(Dataset):
 
     def knows_collate(self, collate_fn: Any) -> bool:
         """Whether a maker makes what this function, which is not default_collate, would."""
-        return False
+        return type(collate_fn) is Pad
 
     def refusal(self) -> str | None:
         """Why its batches cannot be made in threads, and what to change; None: they can."""

@@ -12,7 +12,6 @@ from millrace import _core
 from millrace._common.per_process import PerProcess
 
 from ..._common.torch_private import default_collate
-from ...collate import Pad
 from ..batches import BatchDataset, BatchMaker, MakerOptions
 from ..kept import FirstVersions
 from ..webdataset.open_shards import StoreOptions, checked_urls
@@ -247,9 +246,6 @@ class JSONL(LineDataset):
             return list(columns[0])
         names = [column.name for column in self.columns]
         return [dict(zip(names, row)) for row in zip(*columns)]
-
-    def knows_collate(self, collate_fn: Any) -> bool:
-        return type(collate_fn) is Pad
 
     def batch_maker(self, options: MakerOptions) -> LineMaker:
         return ObjectMaker(self, options)

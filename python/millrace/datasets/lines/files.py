@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Union
 
 import numpy as np
@@ -68,13 +69,10 @@ class OpenFiles:
         keep_open = len(urls) <= _KEPT_OPEN
 
         with ThreadPoolExecutor(_OPENERS) as pool:
-            futures = [pool.submit(self._opened, url, keep_open) for url in urls]
             try:
-                opened = [future.result() for future in futures]
+                opened = list(pool.map(self._opened, urls, repeat(keep_open)))
             except BaseException:
                 self._stopped.set()
-                for future in futures:
-                    future.cancel()
                 raise
         self.sources = [source for source, _, _ in opened]
         self._indexes = [index for _, index, _ in opened]

@@ -145,9 +145,6 @@ class Tokenized(BatchDataset):
             " millrace's datasets and of Hugging Face's Dataset, texts are tokenized in threads"
         )
 
-    def knows_collate(self, collate_fn: Any) -> bool:
-        return type(collate_fn) is Pad
-
     def batch_maker(self, options: MakerOptions) -> BatchMaker:
         return _TextMaker(self, options)
 

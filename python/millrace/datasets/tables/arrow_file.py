@@ -102,9 +102,7 @@ class ArrowFile(TableFiles):
         try:
             return pa.ipc.read_schema(pa.py_buffer(self._batches[file].schema))
         except (pa.ArrowException, OSError) as error:
-            raise corrupt_data(
-                self._file_name(file), f"{self._file_name(file)}: its schema cannot be read: {error}"
-            ) from None
+            raise self._corrupt(file, "its schema cannot be read", error) from None
 
     def _says_what_the_first_says(self, file: int) -> bool:
         return self._batches[file].schema == self._batches[0].schema
@@ -114,8 +112,7 @@ class ArrowFile(TableFiles):
 
     def _read_batches(self, file: int) -> Batches:
         """Looks at all messages. Local files are mapped for that; what lies in a store is read."""
-        pa, name = arrow(), self._file_name(file)
-        opened = self._files.as_file(file)
+        pa, opened = arrow(), self._files.as_file(file)
         try:
             with pa.memory_map(opened) if isinstance(opened, str) else pa.PythonFile(opened, "r") as source:
                 return _batches_of(source)
@@ -123,7 +120,7 @@ class ArrowFile(TableFiles):
             if isinstance(error, CorruptDataError) or getattr(error, "errno", None) not in (None, EINVAL):
                 raise  # EINVAL: an empty file cannot be mapped
             what = "this is neither an Arrow IPC file nor a stream, or it is not whole"
-            raise corrupt_data(name, f"{name}: {what}: {error}") from None
+            raise self._corrupt(file, what, error) from None
 
     def _read_arrow(self, chunk: Chunk, columns: Sequence[str]) -> Any:
         pa, batches = arrow(), self._batches[chunk.file]
@@ -142,8 +139,8 @@ class ArrowFile(TableFiles):
                 *_, batch = pa.ipc.open_stream(stream, options=options)
             table = pa.Table.from_batches([batch]).select(list(columns))
         except (pa.ArrowException, OSError) as error:
-            where = f"{self._file_name(chunk.file)}: record batch {chunk.number} cannot be decoded"
-            raise corrupt_data(self._file_name(chunk.file), f"{where}: {error}") from None
+            what = f"record batch {chunk.number} cannot be decoded"
+            raise self._corrupt(chunk.file, what, error) from None
         self._check_offsets(table, chunk)
         return table
 
@@ -154,10 +151,8 @@ class ArrowFile(TableFiles):
             try:
                 column.validate(full=not pa.types.is_primitive(column.type))
             except pa.ArrowException as error:
-                where = (
-                    f"{self._file_name(chunk.file)}: record batch {chunk.number}, column {name!r} is damaged"
-                )
-                raise corrupt_data(self._file_name(chunk.file), f"{where}: {error}") from None
+                what = f"record batch {chunk.number}, column {name!r} is damaged"
+                raise self._corrupt(chunk.file, what, error) from None
 
 
 def _saved_shards(paths: Any) -> list[str] | None:

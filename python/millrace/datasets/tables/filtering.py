@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -82,15 +83,11 @@ def for_each(
     results, say = [], _teller(what, progress)
     threads = max(1, min(len(items), int(_core.cpu_budget()["cpus"])))
     with ThreadPoolExecutor(threads, thread_name_prefix="millrace-scan") as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            for done, future in enumerate(futures, 1):
-                results.append(future.result())
+        found: Any = pool.map(work, items)
+        with contextlib.closing(found):  # what nobody has begun by then is left
+            for done, result in enumerate(found, 1):
+                results.append(result)
                 say(done, len(items))
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
     return results
 
 

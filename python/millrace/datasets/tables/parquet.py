@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.errors import CorruptDataError, corrupt_data
+from millrace.errors import CorruptDataError
 
 from .arrow_package import arrow, arrow_dataset, arrow_files, compute, parquet
 from .filtering import Progress, for_each, is_float, known_without_floats, named_by, true_rows
@@ -171,12 +171,9 @@ class Parquet(TableFiles):
         try:
             return parquet().read_metadata(self._files.as_file(file))
         except (arrow().ArrowInvalid, arrow().ArrowException) as error:
-            name = self._file_name(file)
-            raise corrupt_data(
-                name, f"{name}: this is no Parquet file, or it is not whole: {error}"
-            ) from None
+            raise self._corrupt(file, "this is no Parquet file, or it is not whole", error) from None
         except OSError as error:
-            raise self._of_arrow(error, f"{self._file_name(file)}: its footer cannot be read", file) from None
+            raise self._of_arrow(error, "its footer cannot be read", file) from None
 
     def _of_arrow(self, error: Exception, what: str, file: int) -> Exception:
         """A CorruptDataError for what pyarrow says about bytes; errors of the system and of stores stay what
@@ -184,14 +181,14 @@ class Parquet(TableFiles):
         """
         if isinstance(error, CorruptDataError) or isinstance(error, OSError) and error.errno is not None:
             return error
-        return corrupt_data(self._file_name(file), f"{what}: {error}")
+        return self._corrupt(file, what, error)
 
     def _read_arrow(self, chunk: Chunk, columns: Sequence[str]) -> Any:
         try:
             return self._read_group(chunk, columns)
         except (OSError, arrow().ArrowInvalid, arrow().ArrowException) as error:
-            where = f"{self._file_name(chunk.file)}: row group {chunk.number}"
-            raise self._of_arrow(error, where + self._damaged_column(chunk, columns), chunk.file) from None
+            what = f"row group {chunk.number}{self._damaged_column(chunk, columns)}"
+            raise self._of_arrow(error, what, chunk.file) from None
 
     def _damaged_column(self, chunk: Chunk, columns: Sequence[str]) -> str:
         for name in columns if len(columns) > 1 else ():
@@ -229,11 +226,8 @@ class Parquet(TableFiles):
                 part.scanner(schema=schema, columns={"keep": self._filter}, use_threads=False).to_table()
             )
         except OSError as error:
-            where = (
-                f"{self._file_name(chunk.file)}: row group {chunk.number} cannot be decoded where the filter"
-                " reads it"
-            )
-            raise self._of_arrow(error, where, chunk.file) from None
+            what = f"row group {chunk.number} cannot be decoded where the filter reads it"
+            raise self._of_arrow(error, what, chunk.file) from None
 
     def _is_excluded(self, chunk: Chunk) -> bool:
         """Whether a row group that statistics exclude is excluded without those of floats: they leave NaN

@@ -66,6 +66,11 @@ class Tabular(ChunkedDataset):
     def _file_name(self, file: int) -> str:
         raise NotImplementedError
 
+    def _corrupt(self, file: int, what: str, error: Exception) -> CorruptDataError:
+        """The error that names the file, what is wrong there, and what pyarrow says of it."""
+        name = self._file_name(file)
+        return corrupt_data(name, f"{name}: {what}: {error}")
+
     def _kept(self, chunk: Chunk) -> np.ndarray:
         """int64: the rows that the filter leaves."""
         table = self._read_arrow(chunk, self._schema.names)
@@ -87,12 +92,9 @@ class Tabular(ChunkedDataset):
     ) -> None:
         """`schema`: of the files, as a pyarrow.Schema. `constants`: {name: whether it is text}."""
         self._schema = schema
-        self._check_columns([*(n for n in schema.names if n not in constants), *constants], columns)
-        wanted = (
-            list(columns)
-            if columns is not None
-            else [*(n for n in schema.names if n not in constants), *constants]
-        )
+        every = [*(n for n in schema.names if n not in constants), *constants]
+        self._check_columns(every, columns)
+        wanted = every if columns is None else list(columns)
         self._rules.check_names(wanted)
         self.categories = class_names(schema, wanted)
         self._columns = tuple(name for name in wanted if name not in constants)
@@ -193,10 +195,8 @@ class Tabular(ChunkedDataset):
                 for value in values:
                     value.validate(full=True)  # text that is no UTF-8, say
             except arrow().ArrowException as error:
-                where = (
-                    f"{self._file_name(chunk.file)}: {self.unit} {chunk.number}, column {name!r} is damaged"
-                )
-                raise corrupt_data(self._file_name(chunk.file), f"{where}: {error}") from None
+                what = f"{self.unit} {chunk.number}, column {name!r} is damaged"
+                raise self._corrupt(chunk.file, what, error) from None
             return values
 
         parts = [
@@ -249,26 +249,24 @@ class Tabular(ChunkedDataset):
     def _read_column(
         self, reader: ColumnReader, array: Any, chunk: Chunk, rows: np.ndarray | None
     ) -> list[Any]:
-        pa, file = arrow(), self._file_name(chunk.file)
-        types = self._rules.types
+        pa, types = arrow(), self._rules.types
+        where = f"{self.unit} {chunk.number}, column {reader.name!r}"
         try:
             if not isinstance(types, str) and types.get(reader.name) is not None:
                 array = array.cast(reader.kind)
-            return reader.read(array, (file, f"{self.unit} {chunk.number}, column {reader.name!r}"))
+            return reader.read(array, (self._file_name(chunk.file), where))
         except BadValue as error:
             row = chunk.first + (error.row if rows is None else int(rows[min(error.row, len(rows) - 1)]))
-            where = f"{file}: {self.unit} {chunk.number}, column {error.column or reader.name!r}, row {row}"
-            raise ValueError(f"{where}: {error.what}") from None
+            where = f"{self.unit} {chunk.number}, column {error.column or reader.name!r}, row {row}"
+            raise ValueError(f"{self._file_name(chunk.file)}: {where}: {error.what}") from None
         except (
             UnicodeDecodeError,
             IndexError,
-        ) as error:  # text, and codes of dictionaries, as they lie in the file
-            raise corrupt_data(
-                file, f"{file}: {self.unit} {chunk.number}, column {reader.name!r} is damaged: {error}"
-            ) from None
+        ) as error:  # text or dictionary codes, as they lie there
+            raise self._corrupt(chunk.file, f"{where} is damaged", error) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            place = f"{file}: {self.unit} {chunk.number}, column {reader.name!r}"
-            raise ValueError(f"{place} cannot be read as {reader.kind}: {error}") from None
+            where = f"{self._file_name(chunk.file)}: {where}"
+            raise ValueError(f"{where} cannot be read as {reader.kind}: {error}") from None
 
     def chunk_bytes(self, number: int) -> int:
         """What the columns of a chunk will occupy: exact for numbers, a guess for text and lists."""

@@ -10,7 +10,7 @@ from .caching import Cached, LMDBCached
 from .collation import default_collation_fn
 from .decoders import AllowPickle, Decoder
 from .handlers import Handler, reraise_exception
-from .holding import Batched, RandomSample, Shuffle, Slice, Unbatched, Unlisted
+from .holding import Batched, RandomSample, Shuffle, Slice, Unpacked, elements_of, rows_of
 from .stages import (
     DEFAULT_PATTERNS,
     Associate,
@@ -230,7 +230,7 @@ class Fluent:
 
     def unbatched(self) -> Any:
         """The samples of batches."""
-        return self.compose(Unbatched())
+        return self.compose(Unpacked("unbatched", rows_of))
 
     def listed(self, batchsize: int, partial: bool = True) -> Any:
         """Lists of `batchsize` samples."""
@@ -238,7 +238,7 @@ class Fluent:
 
     def unlisted(self) -> Any:
         """The elements of lists."""
-        return self.compose(Unlisted())
+        return self.compose(Unpacked("unlisted", elements_of))
 
     # ---------------------------------------------------------------- what passes
 

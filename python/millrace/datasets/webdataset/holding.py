@@ -211,25 +211,16 @@ class BatchedFlow:
 
 
 @dataclass(frozen=True)
-class Unbatched(Stage):
-    """The samples of batches: tuples of fields that have a length, or dicts of them."""
+class Unpacked(Stage):
+    """unbatched() or unlisted(), by `name`: what `unpack` finds in each batch."""
 
+    name: str
+    unpack: Callable[[Any], Iterator[Any]]
     has_position = counts = True
-    label = "unbatched()"
+    label = "{0.name}()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        return UnpackedFlow(source, rows_of, own)
-
-
-@dataclass(frozen=True)
-class Unlisted(Stage):
-    """The elements of lists."""
-
-    has_position = counts = True
-    label = "unlisted()"
-
-    def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        return UnpackedFlow(source, _elements_of, own)
+        return UnpackedFlow(source, self.unpack, own)
 
 
 class UnpackedFlow:
@@ -252,7 +243,9 @@ class UnpackedFlow:
 
 
 def rows_of(batch: Any) -> Iterator[Any]:
-    """ValueError for what is no batch, and for fields of different lengths."""
+    """The samples of a batch, a tuple of fields that have a length or a dict of them. ValueError for what is
+    no batch, and for fields of different lengths.
+    """
     if isinstance(batch, (list, tuple)):
         for row in range(len(batch[0])):
             yield tuple(field[row] for field in batch)
@@ -266,7 +259,7 @@ def rows_of(batch: Any) -> Iterator[Any]:
         raise ValueError(f"unbatched() takes tuples, lists or dicts of fields, not {type(batch).__name__}")
 
 
-def _elements_of(batch: Any) -> Iterator[Any]:
+def elements_of(batch: Any) -> Iterator[Any]:
     if not isinstance(batch, list):
         raise ValueError(f"unlisted() takes lists, as listed() makes them, not {type(batch).__name__}")
     return iter(batch)
