@@ -127,7 +127,8 @@ class TaskQueue(Generic[T]):
                 return False
             task.value, task.error, task.done = value, error, True
             self.ready += 1
-            self.finished.notify_all()
+            if self.tasks and self.tasks[0] is task:  # which alone is waited for
+                self.finished.notify_all()
         return True
 
     def next(self, timeout: float = 0.0) -> tuple[Any] | None:
