@@ -27,7 +27,7 @@ from .._history.draws import put_back
 from .._history.hashes import BatchHash
 from .._history.recorder import BatchHistory, EpochLog, Step, described
 from .._loader.engine import RunRecord
-from .._loader.engines.native import DeviceImageSpec, ImageSpec, NativeSpec
+from .._loader.engines.native import DeviceImageSpec, ImageSpec, NativeSpec, one_batch
 from .._loader.iterator import iterator_over
 from .._loader.plan import make_plan
 from .._loader.states.progress import Progress
@@ -267,7 +267,7 @@ def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step
         (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, spec, step.rows)
     )
     if spec.on_device:
-        return _on_its_device(loader, log, spec, indices, occurrences)
+        return _by_engine(log, spec, max(1, loader.num_workers), np.ascontiguousarray(indices), occurrences)
     images = spec.dataset()
     counts = np.zeros(len(indices), np.uint32) if occurrences is None else occurrences
     form = spec.form(log.number, number) or 0
@@ -315,16 +315,6 @@ def _file_indices(spec: Any, rows: Any, length: int) -> np.ndarray:
     return np.where(indices < 0, indices + length, indices)
 
 
-def _on_its_device(loader: Any, log: EpochLog, spec: Any, indices: Any, occurrences: Any) -> Any:
-    """An index whose first occurrence in the batch is its n-th of the epoch counts as having come n times."""
-    before = None
-    if occurrences is not None:
-        first = {int(index): int(n) for index, n in zip(indices[::-1], occurrences[::-1])}
-        before = np.repeat(np.array(list(first), np.int64), list(first.values()))
-    threads = max(1, loader.num_workers)
-    return _by_engine(log, spec, threads, np.ascontiguousarray(indices), before)
-
-
 def _rows_again(loader: Any, log: EpochLog, spec: Any, step: Step) -> Any:
     if log.dataset_epoch is not None:
         past = view(loader, dataset=dataset_of_epoch(loader.dataset, log.dataset_epoch))
@@ -333,15 +323,11 @@ def _rows_again(loader: Any, log: EpochLog, spec: Any, step: Step) -> Any:
     return _by_engine(log, spec, 0, spec.rows(rows))
 
 
-def _by_engine(log: EpochLog, spec: Any, threads: int, rows: Any, before: Any = None) -> Any:
-    """A batch of an engine of its own, which is to have had the indices `before`."""
+def _by_engine(log: EpochLog, spec: Any, threads: int, rows: Any, occurrences: Any = None) -> Any:
+    """A batch of an engine of its own."""
     core = spec.core(threads, len(rows), "raise", False, "system")
     try:
-        core.start_epoch(log.base_seed, log.engine_epoch)
-        if before is not None:
-            core.skip(before)
-        core.submit(rows)
-        return spec.collated(core.next())
+        return spec.collated(one_batch(core, (log.base_seed, log.engine_epoch), rows, occurrences))
     finally:
         core.close()
 

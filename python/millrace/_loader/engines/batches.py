@@ -17,7 +17,7 @@ from ... import _core
 from ..._profiling.stages import COLLATE, IDLE, during, enter
 from ...datasets.batches import BatchDataset, BatchMaker, MakerOptions
 from ...errors import note
-from ..engine import closed_error, empty_counters
+from ..engine import empty_counters
 from .core import Core, NotInTime, Task, TaskQueue
 from .native import NativeSpec
 
@@ -93,7 +93,7 @@ class _PoolTask(Task):
 class _Shared(TaskQueue[_PoolTask]):
     """What the threads and the consumer share.
 
-    Invariants, beside those of a TaskQueue: those of `tasks` that do not wait (`claimed`) are made or being
+    Invariants, beside those of a TaskQueue: those of `tasks` that do not wait are claimed: made or being
     made, each by one thread. They are at most `slots`, so no more batches than that are in memory. A thread
     claims `at_once` that follow one another, but no more than are claimed already, and one: where the
     consumer waits, it waits for little. Threads with a number below `active` claim; the others sleep apart,
@@ -115,15 +115,6 @@ class _Shared(TaskQueue[_PoolTask]):
         self.reads_ahead = True
         self.seat: Any = threading.RLock()
         self.pid = os.getpid()
-
-    def restart(self) -> None:
-        with self.lock:
-            super().restart()
-            self.reads_ahead = True
-
-    @property
-    def claimed(self) -> int:
-        return len(self.tasks) - len(self.waiting)
 
     def run(self, number: int, clock: _core.StageClock) -> None:
         clock.attach(COLLATE)
@@ -165,7 +156,7 @@ class _Shared(TaskQueue[_PoolTask]):
 
     def _claimable(self) -> int:
         """How many batches a thread may claim now. None while there are slots for some of them only."""
-        claimed = self.claimed
+        claimed = len(self.tasks) - len(self.waiting)
         count = min(len(self.waiting), self.at_once, claimed + 1)
         return count if claimed + count <= self.slots else 0
 
@@ -222,9 +213,8 @@ class _Shared(TaskQueue[_PoolTask]):
 class BatchPool(Core):
     """Index lists in, batches out, in order; `threads` work ahead, or next() does it all.
 
-    close() lets each thread end what it is doing and joins it; start_epoch() and submit() raise
-    UnavailableError from then on. Threads are daemons: an interpreter that goes without closing it does not
-    wait for them.
+    close() lets each thread end what it is doing and joins it; the other calls of the consumer do nothing
+    from then on. Threads are daemons: an interpreter that goes without closing it does not wait for them.
     """
 
     def __init__(self, maker: BatchMaker, threads: int, slots: int, at_once: int = 1) -> None:
@@ -242,19 +232,16 @@ class BatchPool(Core):
     def start_epoch(self, seed: int, epoch: int) -> None:
         shared = self._shared
         with shared.seat:
-            self._check_open()
-            shared.restart()
-            self._maker.discard()
+            if not shared.closed:
+                shared.restart()
+                shared.reads_ahead = True
+                self._maker.discard()
 
     def submit(self, indices: np.ndarray) -> None:
         shared = self._shared
         with shared.seat:
-            self._check_open()
-            shared.add(_PoolTask(self._maker.expect(indices), len(indices)))
-
-    def _check_open(self) -> None:
-        if self._shared.closed:
-            raise closed_error()
+            if not shared.closed:
+                shared.add(_PoolTask(self._maker.expect(indices), len(indices)))
 
     def next(self, timeout: float = 0.0) -> Any:
         with self._shared.seat:
@@ -281,14 +268,14 @@ class BatchPool(Core):
             for thread in self._threads:
                 if thread is not threading.current_thread():
                     thread.join()
-            self._threads = []
             self._maker.close()
 
     def snapshot(self) -> dict[str, Any]:
         """As `_core.Loader.snapshot()`; "threads" are those that make a batch."""
         shared, now = self._shared, time.monotonic()
         with shared.lock:
-            tasks, claimed, complete = list(shared.tasks), shared.claimed, shared.ready
+            tasks, complete = list(shared.tasks), shared.ready
+            claimed = len(tasks) - len(shared.waiting)
         busy = [
             {"doing": "make", "name": task.thread, "seconds": now - task.began, "samples": task.samples}
             for task in tasks[:claimed] if not task.done and task.began

@@ -92,7 +92,7 @@ class TaskQueue(Generic[T]):
     next() waits, on `finished`, until the first task is done, all is shut, or its time is over. After
     NotInTime, and after Ctrl-C, the task is still the first.
     Errors: a task's is raised in its place, and `failure`, which is no task's, in the place of the next one.
-    Shut: what was added is forgotten, all sleepers wake, and next() gives None from then on.
+    Shut: what was added before is forgotten, all sleepers wake, and next() gives None from then on.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class TaskQueue(Generic[T]):
         self.finished, self.work = threading.Condition(self.lock), threading.Condition(self.lock)
         self.tasks: deque[T] = deque()
         self.waiting: deque[T] = deque()
-        self.ready = 0
+        self.ready = self.duplicates = 0
         self.closed = False
         self.failure: BaseException | None = None
         self.counted = {"samples": 0, "batches": 0, "wait_seconds": 0.0}  # of what was given
@@ -115,19 +115,20 @@ class TaskQueue(Generic[T]):
 
     def add(self, task: T) -> None:
         with self.lock:
-            if not self.closed:
-                self.tasks.append(task)
-                self.waiting.append(task)
-                self.work.notify()
+            self.tasks.append(task)
+            self.waiting.append(task)
+            self.work.notify()
 
     def answer(self, task: T, value: Any, error: BaseException | None = None) -> bool:
         """Whether it is the first answer to a task that is wanted."""
         with self.lock:
             if task.done:
+                self.duplicates += 1
                 return False
             task.value, task.error, task.done = value, error, True
             self.ready += 1
-            self.finished.notify_all()
+            if self.tasks and self.tasks[0] is task:  # which alone is waited for
+                self.finished.notify_all()
         return True
 
     def next(self, timeout: float = 0.0) -> tuple[Any] | None:

@@ -251,6 +251,18 @@ def native_snapshot(core: Core) -> dict[str, Any]:
     return {"workers": threads, "queue": found}
 
 
+def one_batch(core: Core, place: tuple[int, int], rows: Any, occurrences: np.ndarray | None) -> Any:
+    """What next() gives of `rows`, in an epoch of their own, so that the core has seen nothing else. An index
+    whose first occurrence here is its n-th of the epoch counts as having come n times before.
+    """
+    core.start_epoch(*place)
+    if occurrences is not None and occurrences.any():
+        first = dict(zip(rows[::-1].tolist(), occurrences[::-1].tolist()))
+        core.skip(np.repeat(np.array(list(first), np.int64), list(first.values())))
+    core.submit(rows)
+    return core.next()
+
+
 _LARGE_BATCH_BYTES = 64 * 2**20
 
 

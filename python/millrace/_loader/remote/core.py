@@ -13,6 +13,7 @@ ahead: so much is in memory, and no more.
 from __future__ import annotations
 
 import bisect
+import itertools
 import statistics
 import threading
 import time
@@ -24,7 +25,7 @@ from ..engines.core import Core, Task, TaskQueue
 from .courier import Courier, warn
 from .maker import Maker, Work
 
-_SLICE_S = 0.05  # how long Ctrl-C may go unseen
+_SLICE_S = 0.05  # how long it may go unseen that a member is late
 _JOIN_S = 5.0
 CHECK_EVERY = 64
 _LEAST_HEDGE_S, _HEDGE_TIMES = 0.5, 4.0  # a task is late after so many times what tasks usually take
@@ -53,11 +54,11 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
     def __init__(self, maker: Maker, keys: Any, pool: Any, memory: str) -> None:
         super().__init__()
         self._maker, self._keys = maker, keys
-        self.counts = {"local": 0, "again": 0, "hedged": 0, "duplicates": 0, "checked": 0}
+        self.counts = {"local": 0, "again": 0, "hedged": 0, "checked": 0}
         self.took: deque[float] = deque(maxlen=64)
         self._own: deque[RemoteTask] = deque()
         self._checks: deque[tuple[RemoteTask, Any, Any]] = deque()  # (task, member, what it made)
-        self._submitted = 0
+        self._numbers = itertools.count()
         self._place = 0, 0
         self._repeats = True  # a batch that is made twice is the same, as far as is known
         self._courier = Courier(self, pool, maker.facts(), memory)
@@ -76,17 +77,16 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
             self.restart()
             self._own.clear()
             self._checks.clear()
-            self._submitted, self._place = 0, (seed, epoch)
+            self._place = seed, epoch
             self._keys.restart()
 
     def skip(self, indices: Any) -> None:
         self._keys.of(indices)
 
     def submit(self, indices: Any) -> None:
-        work = Work(self._place, *self._keys.of(indices))
+        task = RemoteTask(next(self._numbers), Work(self._place, *self._keys.of(indices)))
         with self.lock:
-            self.add(RemoteTask(self._submitted, work))
-            self._submitted += 1
+            self.add(task)
             self.work.notify_all()
 
     def _given(self, task: RemoteTask, waited: float) -> None:
@@ -94,17 +94,13 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
         self._courier.delivered(waited)
 
     def _wait(self, task: RemoteTask, seconds: float | None) -> None:
-        self._hedge(task, time.monotonic())
-        self.finished.wait(_SLICE_S)
-
-    def _hedge(self, task: RemoteTask, now: float) -> None:
         """What the consumer waits for, and a member keeps for long, is made here too."""
-        if task.sent is None or task.own:
-            return
         usual = statistics.median(self.took) if self.took else 0.0
-        if now - task.sent > max(_LEAST_HEDGE_S, _HEDGE_TIMES * usual):
+        late = time.monotonic() - max(_LEAST_HEDGE_S, _HEDGE_TIMES * usual)
+        if task.sent is not None and task.sent < late and not task.own:
             self.counts["hedged"] += 1
             self.make_here(task)
+        self.finished.wait(_SLICE_S)
 
     def close(self) -> None:
         self.shut()
@@ -123,12 +119,6 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
             for task in tasks:
                 task.sent = time.monotonic()
         return tasks
-
-    def answer(self, task: RemoteTask, value: Any, error: BaseException | None = None) -> bool:
-        with self.lock:
-            first = super().answer(task, value, error)
-            self.counts["duplicates"] += not first
-        return first
 
     def put_back(self, task: RemoteTask) -> None:
         with self.lock:
@@ -229,7 +219,7 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
 
     def stats(self) -> dict[str, Any]:
         with self.lock:
-            remote = {**self.counts, **self._courier.stats()}
+            remote = {**self.counts, "duplicates": self.duplicates, **self._courier.stats()}
             return {**self._maker.stats(), **self.counted, "remote": remote}
 
     def clocks(self) -> list[Any]:

@@ -20,7 +20,7 @@ from ... import _core
 from ...datasets.batches import MakerOptions
 from ..engine import EngineSpec, empty_counters
 from ..engines.batches import BatchSpec
-from ..engines.native import ImageSpec
+from ..engines.native import ImageSpec, one_batch
 
 
 class Work(NamedTuple):
@@ -110,18 +110,8 @@ class PictureMaker(Maker):
         self.stats, self.clocks, self.snapshot = core.stats, core.clocks, core.snapshot  # type: ignore[method-assign]
 
     def make(self, work: Work) -> tuple[Any, torch.Tensor]:
-        """(pictures, or a list of them by view; labels).
-
-        The engine begins its epoch anew, so that it has seen nothing but what `work` says. An index that
-        comes for the n-th time counts as having come n times before.
-        """
-        core, occurrences = self.core, work.occurrences
-        core.start_epoch(*work.place)
-        if occurrences is not None and occurrences.any():
-            first = dict(zip(work.rows[::-1].tolist(), occurrences[::-1].tolist()))
-            core.skip(np.repeat(np.array(list(first), np.int64), list(first.values())))
-        core.submit(work.rows)
-        return core.next()
+        """(pictures, or a list of them by view; labels)."""
+        return one_batch(self.core, *work)
 
     def first(self, made: Any, count: int) -> Any:
         pictures, labels = made

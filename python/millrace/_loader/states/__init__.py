@@ -7,9 +7,8 @@ of a state that a dataset keeps.
 """
 
 from ..._common.states import is_stateful, put_back, state_of
-from .before_first import before_first_epoch
 from .index_cursor import IndexCursor
-from .progress import CursorSampler, Progress
+from .progress import CursorSampler, Progress, before_first_epoch
 from .saved import SavedState, fingerprint, gather_state, merge_states
 from .users_objects import dataset_parts, put_dataset_back, put_ended_back, put_fetcher_back
 

@@ -25,6 +25,7 @@ from ..._common.states import (
     global_generator_at,
     packed,
     put_generators,
+    state_of,
     unpacked,
 )
 from ...errors import UnavailableError
@@ -309,11 +310,8 @@ class Progress(Written):
         if not self._asks_workers:
             return False
         if self.streams:  # which step it will be depends on the other workers
-            return (
-                self._every > 0
-                and self.yielded % self._every + 1 + self._prefetched + self._most_held + self.workers
-                >= self._every
-            )
+            ahead = 1 + self._prefetched + self._most_held + self.workers
+            return self._every > 0 and self.yielded % self._every + ahead >= self._every
         step = self._resumed_at + number
         last = self._length is not None and step >= self._length - self.workers
         return last or (self._every > 0 and step % self._every + self.workers >= self._every)
@@ -360,8 +358,7 @@ class CursorSampler:
     """
 
     def __init__(self, index_sampler: Any, cursor: Callable[[Any, None], IndexCursor]) -> None:
-        self._index_sampler = index_sampler
-        self._cursor = cursor
+        self._index_sampler, self._cursor = index_sampler, cursor
 
     def __len__(self) -> int:
         return len(self._index_sampler)
@@ -370,3 +367,28 @@ class CursorSampler:
         cursor = self._cursor(self._index_sampler, None)
         cursor.open()
         return cursor
+
+
+def before_first_epoch(loader: Any) -> Progress:
+    """What an iterator made now would begin with. Nothing is started, and no generator moves."""
+    progress, start = Progress(loader), CursorStart()
+    generators = progress._generators
+    if progress._draws_unknown:  # before the base seed or after it
+        states = generator_states(generators, pythons=True)
+        start.generators = {name: packed(state) for name, state in states.items()}
+        start.drew_when_made = True
+    else:
+        with global_generator_at(torch.get_rng_state()):
+            own, twin = loader.generator, torch.Generator()
+            progress._base_seed = draw_base_seed(None if own is None else twin.set_state(own.get_state()))
+            if own is not None:
+                start.generators["loader"] = packed(twin.get_state())
+            start.generators["global"] = packed(torch.get_rng_state())
+        if "sampler" in generators:
+            start.generators["sampler"] = packed(generators["sampler"].get_state())
+    progress._dataset_epoch = loader.dataset.epoch if hasattr(loader.dataset, "_notify_workers") else None
+    progress._cursor = IndexCursor(loader._index_sampler, None, generators, start)
+    progress.starts(None)
+    unread = {"dataset_iter_state": None, "fetcher_ended": False} if progress.streams else None
+    progress._parts = state_of(loader.dataset), unread
+    return progress
