@@ -337,8 +337,9 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
         return Lists(lists, lambda: (None, unsigned_state(lists)), begins_anew=begins_anew)
 
     def states_of(at: _Position) -> tuple[None, Any]:
-        given = min(at[unit] - at[2], lists.given)  # without lists that came again
-        return None, lists.state_after(given)
+        given = at[unit] - at[2]
+        # More than there are: lists come again, and the sampler stays at its end.
+        return None, lists.state_after(given) if given <= lists.given else unsigned_state(lists)
 
     return Lists(lists, None, states_of, begins_anew=begins_anew, counted=unit)
 
