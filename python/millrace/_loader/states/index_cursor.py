@@ -338,7 +338,7 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
 
     def states_of(at: _Position) -> tuple[None, Any]:
         given = at[unit] - at[2]
-        # Lists that come again come behind the end, where a rest may have been dropped.
+        # More than there are: lists come again, and the sampler stays at its end.
         return None, lists.state_after(given) if given <= lists.given else unsigned_state(lists)
 
     return Lists(lists, None, states_of, begins_anew=begins_anew, counted=unit)
