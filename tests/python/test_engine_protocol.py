@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import fields
 
 import pytest
 import torch
 from millrace import DataLoader
 from millrace._loader.engine import Delivered, Engine, PythonSpec, Setup
+from millrace._loader.engines.batches import BatchSpec
+from millrace._loader.engines.native import DeviceImageSpec, ImageSpec
+from millrace._loader.engines.prefix import PrefixSpec
 from millrace._loader.engines.python import PYTHON
+from millrace._loader.engines.rows import RowsSpec
+from millrace._loader.engines.stream import StreamSpec
 from torch.utils.data import Dataset
 
 
@@ -100,3 +106,12 @@ def test_a_native_engine_of_ones_own(monkeypatch):
     monkeypatch.setattr("millrace._loader.plan.make_plan", lambda loader, explained: Plan((), Spec(Negative)))
     loader = DataLoader(Numbers(), 10, native="require")
     assert next(iter(loader)).tolist() == [-n for n in range(10)] and loader.stats()["engine"] == "inline"
+
+
+@pytest.mark.parametrize(
+    "spec", [PythonSpec, PrefixSpec, ImageSpec, DeviceImageSpec, RowsSpec, BatchSpec, StreamSpec]
+)
+def test_three_flags_at_most_say_how_a_spec_is_treated(spec):
+    of_its_own = {field.name for field in fields(spec)}
+    flags = {name for name in dir(spec) if type(getattr(spec, name)) is bool} - of_its_own
+    assert {"native", "leaves_out"} <= flags and len(flags) <= 3

@@ -65,10 +65,10 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._ended = False
         self._ahead = record.engine != "inline"  # batches are made, at other moments than they are taken
         self._apart = False  # whether this moment has a context that such batches do not belong to
-        if spec.native and not spec.streams:
+        self._lazy = spec.native and not progress.streams
+        if self._lazy:
             progress.is_native()
-        progress.is_keyed = spec.keyed
-        saved = progress.saved
+        progress.is_keyed, saved = spec.repeats is not None, progress.saved
         progress.prepare()
         self._before_draws(loader, saved)
         _BaseDataLoaderIter.__init__(self, loader)
@@ -78,7 +78,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         record.seed, record.epoch = int(self._base_seed), progress.epoch
         # The profiler's range is named after the class that torch's users know.
         self._profile_name = f"enumerate(DataLoader)#{self.torchs_class.__name__}.__next__"
-        self.millrace_on_device = spec.on_device
+        self.millrace_on_device = spec.place is not None
         self._on_error = loader.on_error if spec.leaves_out else "raise"
         if self._on_error == "skip":
             progress.left_out = record.left_out
@@ -162,7 +162,7 @@ class LoaderIterator(_BaseDataLoaderIter):
             raise
         except (KeyboardInterrupt, SystemExit):
             # As torch's workers, threads end with Ctrl-C: the traceback may keep the iterator for long.
-            if self._spec.native and (self._num_workers > 0 or self._spec.streams):
+            if self._spec.native and (self._num_workers > 0 or self._progress.streams):
                 self._shutdown_workers()
             raise
         finally:
@@ -178,7 +178,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         return data
 
     def _next_data(self) -> Any:
-        if not self._spec.follows_forks:
+        if self._ahead or self._spec.native:  # else a forked child may go on
             self._check_owner()
         if self._ended:
             raise StopIteration
@@ -274,14 +274,14 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
         self._num_yielded = progress.yielded
         self._submitted = False
         self._first: Setup | None = self._setup(loader)
-        if not spec.lazy:
+        if not self._lazy:
             engine = self._begin()
             if engine.fetcher is not None:
                 progress.runs_inline(engine)
             self._drop_steps()
 
     def _before_draws(self, loader: Any, saved: Any) -> None:
-        if not self._spec.lazy:
+        if not self._lazy:
             put_ended_back(loader.dataset, saved)
 
     def _check_arguments(self, loader: Any) -> None:

@@ -260,12 +260,12 @@ def _natively(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) ->
 
 
 def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) -> Any:
-    if not spec.counts_occurrences:
+    if not spec.leaves_out:
         return _rows_again(loader, log, spec, step)
     indices, occurrences = (
         (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, spec, step.rows)
     )
-    if spec.on_device:
+    if spec.place is not None:
         return _on_its_device(loader, log, spec, indices, occurrences)
     images = spec.dataset()
     counts = np.zeros(len(indices), np.uint32) if occurrences is None else occurrences
@@ -385,6 +385,6 @@ class _NoStep(IndexError, BaseException):
 
 def _on_device(loader: Any, batch: Any) -> Any:
     device = loader._millrace_device
-    if device is None or device.type == "cpu" or getattr(make_plan(loader).spec, "on_device", False):
+    if device is None or device.type == "cpu" or getattr(make_plan(loader).spec, "place", None):
         return batch
     return next(prefetched(iter([batch]), device, 1))

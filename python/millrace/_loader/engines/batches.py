@@ -47,7 +47,7 @@ class BatchSpec(NativeSpec):
     source: BatchSource
     collate: Callable[[list], Any] | None
     rows_ahead: int
-    shares_batches = grows = False
+    shares_batches = False
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:
         return threads * self._at_once(threads, batch_size) + 2

@@ -31,7 +31,6 @@ class RemoteSpec(NativeSpec):
         alone = NativeSpec if self.alone is None else self.alone
         for name in ("leaves_out", "python_collate"):
             object.__setattr__(self, name, getattr(alone, name))
-        object.__setattr__(self, "counts_occurrences", self.alone is None or self.alone.counts_occurrences)
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Any:
         maker: Any = maker_of(self.alone, threads, batch_size, memory)
@@ -96,7 +95,7 @@ def kind_of(loader: Any, spec: EngineSpec) -> tuple[str | None, str]:
         return "batches", f"whole batches of {type(spec.source.dataset).__name__}, in threads"
     if type(spec) is RowsSpec:
         return None, "rows in memory are only copied, and their way from another machine would be a copy, too"
-    if spec.streams or loader._dataset_kind == _DatasetKind.Iterable:
+    if loader._dataset_kind == _DatasetKind.Iterable:
         return None, "a stream is read in its own order; WebDataset.indexed() has its samples by number"
     if not loader._auto_collation:
         return None, "batch_size=None hands out single samples"
