@@ -45,7 +45,7 @@ def replaced(module: str, *names: str) -> str | None:
         return None
     codes = _codes(there)
     classes = (part for part in vars(there).values() if isinstance(part, type) and part.__module__ == module)
-    seen = _Seen([module], [there, *classes])
+    seen = None if names else _Seen([module], [there, *classes])  # a few names are compared sooner
     for name in names or top_names(module):
         value = vars(there).get(name)
         if value is None or name not in codes:
@@ -113,7 +113,7 @@ def _is_as_seen(*key: Any) -> bool:
     return (seen := _shipped.get(key)) is not None and seen.is_as_it_was()
 
 
-_shipped: dict[tuple[Any, ...], _Seen] = {}
+_shipped: dict[tuple[Any, ...], _Seen | None] = {}
 
 
 def _replaced_method(cls: type, codes: dict[str, list[CodeType]], names: tuple[str, ...] = ()) -> str | None:
