@@ -15,6 +15,7 @@ from ._common.devices import Device, device_of
 from ._common.interpreter import has_gil
 from ._common.lazy import tool
 from ._common.states import deep_copy
+from ._common.torch_private import _DatasetKind
 from ._history.recorder import LOADERS, BatchHistory, recorder_of
 from ._loader import plan as planner
 from ._loader import tuning as autotune
@@ -259,7 +260,8 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             from ._loader.remote import remote_spec
 
             spec = remote_spec(self, spec, DataLoader)
-        loader = planner.seen_as_inline(self) if spec.streams else self
+        streams = spec.native and self._dataset_kind == _DatasetKind.Iterable
+        loader = planner.seen_as_inline(self) if streams else self
         progress = Progress(loader, saved, self._millrace_progress)
         iterator = iterator_over(loader, spec, record, progress)
         profiler.ends_with(iterator)

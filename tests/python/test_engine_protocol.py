@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import torch
 from millrace import DataLoader, _core
 from millrace._loader.engine import Delivered, Engine, PythonSpec, Setup
-from millrace._loader.engines.batches import BatchPool
+from millrace._loader.engines.batches import BatchPool, BatchSpec
 from millrace._loader.engines.core import Core
 from millrace._loader.engines.inline import InlineEngine
-from millrace._loader.engines.native import DeviceCore, NativeEngine
+from millrace._loader.engines.native import DeviceCore, DeviceImageSpec, ImageSpec, NativeEngine
+from millrace._loader.engines.prefix import PrefixSpec
 from millrace._loader.engines.processes import ProcessEngine
 from millrace._loader.engines.python import PYTHON
-from millrace._loader.engines.rows import RowsCore
+from millrace._loader.engines.rows import RowsCore, RowsSpec
+from millrace._loader.engines.stream import StreamSpec
 from millrace._loader.engines.stream_engine import StreamEngine
 from millrace._loader.engines.threads import ThreadEngine
 from millrace._loader.remote.core import RemoteCore
@@ -134,3 +137,12 @@ def test_a_native_engine_of_ones_own(monkeypatch):
     monkeypatch.setattr("millrace._loader.plan.make_plan", lambda loader, explained: Plan((), Spec(Negative)))
     loader = DataLoader(Numbers(), 10, native="require")
     assert next(iter(loader)).tolist() == [-n for n in range(10)] and loader.stats()["engine"] == "inline"
+
+
+@pytest.mark.parametrize(
+    "spec", [PythonSpec, PrefixSpec, ImageSpec, DeviceImageSpec, RowsSpec, BatchSpec, StreamSpec]
+)
+def test_three_flags_at_most_say_how_a_spec_is_treated(spec):
+    of_its_own = {field.name for field in fields(spec)}
+    flags = {name for name in dir(spec) if type(getattr(spec, name)) is bool} - of_its_own
+    assert {"native", "leaves_out"} <= flags and len(flags) <= 3

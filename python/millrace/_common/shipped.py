@@ -44,7 +44,8 @@ def replaced(module: str, *names: str) -> str | None:
     if type(there) is not ModuleType or _is_as_seen(module, names):
         return None
     codes = _codes(there)
-    seen = _Seen([module], [there, *(part for part in vars(there).values() if _is_defined(part, module))])
+    classes = (part for part in vars(there).values() if isinstance(part, type) and part.__module__ == module)
+    seen = None if names else _Seen([module], [there, *classes])  # a few names are compared sooner
     for name in names or top_names(module):
         value = vars(there).get(name)
         if value is None or name not in codes:
@@ -52,7 +53,7 @@ def replaced(module: str, *names: str) -> str | None:
                 return f"{module}.{name}"
             continue
         if not codes[name]:
-            if not _is_defined(value, module) or value.__qualname__ != name:
+            if not isinstance(value, type) or value.__qualname__ != name or value.__module__ != module:
                 return f"{module}.{name}"
             if (method := _replaced_method(value, codes)) is not None:
                 return f"{module}.{method}"
@@ -60,10 +61,6 @@ def replaced(module: str, *names: str) -> str | None:
             return f"{module}.{name}"
     _shipped[module, names] = seen
     return None
-
-
-def _is_defined(value: Any, module: str) -> bool:
-    return isinstance(value, type) and value.__module__ == module
 
 
 def replaced_in(cls: type, *names: str) -> str | None:
@@ -116,7 +113,7 @@ def _is_as_seen(*key: Any) -> bool:
     return (seen := _shipped.get(key)) is not None and seen.is_as_it_was()
 
 
-_shipped: dict[tuple[Any, ...], _Seen] = {}
+_shipped: dict[tuple[Any, ...], _Seen | None] = {}
 
 
 def _replaced_method(cls: type, codes: dict[str, list[CodeType]], names: tuple[str, ...] = ()) -> str | None:

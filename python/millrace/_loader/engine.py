@@ -33,7 +33,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 
@@ -276,21 +276,21 @@ class EngineSpec(Protocol):
     """What the planner gives: which engine, over what."""
 
     native: bool
-    streams: bool
-    """Whether it is a native stream, whose position is that of a dataset in this process."""
-    lazy: bool
-    """Without workers, the engine is made when the first batch is asked for."""
-
-    @property
-    def follows_forks(self) -> bool:
-        """Whether a forked child may go on with it."""
-
+    """Without workers, a native engine is made when the first batch is asked for; but a stream's, whose
+    position is that of a dataset in this process.
+    """
     leaves_out: bool
     """Whether on_error has something to say."""
-    on_device: bool
-    """Whether batches are on the loader's device already."""
-    keyed: bool
-    """Whether samples of Python code draw from their keys alone."""
+
+    @property
+    def place(self) -> Callable[[], Any] | None:
+        """Gives the device on which batches are made; None: they come in the CPU's memory."""
+
+    @property
+    def repeats(self) -> Any:
+        """Marks what comes again in an epoch, where samples of Python code draw from their keys alone; else
+        None.
+        """
 
     def open(self, setup: Setup) -> Engine: ...
 
@@ -300,9 +300,8 @@ class PythonSpec:
     """A dataset that is Python code, in `engine`: of threads, processes, or the training loop's thread."""
 
     engine: Callable[[Setup], Engine]
-    follows_forks: bool = False
-    native = streams = lazy = on_device = keyed = False
-    leaves_out = True
+    native, leaves_out, place = False, True, None
+    repeats: ClassVar[Any] = None
 
     def open(self, setup: Setup) -> Engine:
         return self.engine(setup)

@@ -73,10 +73,11 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._ended = False
         self._ahead = record.engine != "inline"  # batches are made, at other moments than they are taken
         self._apart = False  # whether this moment has a context that such batches do not belong to
-        self._follows_forks = spec.follows_forks
+        self._follows_forks = not (self._ahead or spec.native)  # whether a forked child may go on
         # Called with each batch and when it was asked for; (None, None) where an error came.
         self._heard: list[Callable[[Any, float | None], None]] = []
         self._enter, self._leave = record.profiler.begin, record.profiler.leave
+        self._lazy = spec.native and not progress.streams
         progress.prepare(spec)
         self._before_draws(loader)
         _BaseDataLoaderIter.__init__(self, loader)
@@ -86,7 +87,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         record.seed, record.epoch = int(self._base_seed), progress.epoch
         # The profiler's range is named after the class that torch's users know.
         self._profile_name = f"enumerate(DataLoader)#{self.torchs_class.__name__}.__next__"
-        self.millrace_on_device = spec.on_device
+        self.millrace_on_device = spec.place is not None
         self._on_error = loader.on_error if spec.leaves_out else "raise"
         if self._on_error == "skip":
             progress.left_out = record.left_out
@@ -173,7 +174,7 @@ class LoaderIterator(_BaseDataLoaderIter):
                 leave_if_ending()
             elif isinstance(error, (KeyboardInterrupt, SystemExit)) and self._spec.native:
                 # As torch's workers, threads end with Ctrl-C: the traceback may keep the iterator for long.
-                if self._num_workers > 0 or self._spec.streams:
+                if self._num_workers > 0 or self._progress.streams:
                     self._shutdown_workers()
             raise
         finally:
@@ -283,14 +284,14 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
         self._num_yielded = progress.yielded
         self._submitted = False
         self._first: Setup | None = self._setup(loader)
-        if not spec.lazy:
+        if not self._lazy:
             engine = self._begin()
             if engine.fetcher is not None:
                 progress.runs_inline(engine)
             self._drop_steps()
 
     def _before_draws(self, loader: Any) -> None:
-        if not self._spec.lazy:
+        if not self._lazy:
             put_ended_back(loader.dataset, self._progress.saved)
 
     def _check_arguments(self, loader: Any) -> None:

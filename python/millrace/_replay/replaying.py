@@ -261,12 +261,12 @@ def _natively(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) ->
 
 
 def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) -> Any:
-    if not spec.counts_occurrences:
+    if not spec.leaves_out:
         return _rows_again(loader, log, spec, step)
     indices, occurrences = (
         (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, spec, step.rows)
     )
-    if spec.on_device:
+    if spec.place is not None:
         return _by_engine(log, spec, max(1, loader.num_workers), np.ascontiguousarray(indices), occurrences)
     images = spec.dataset()
     counts = np.zeros(len(indices), np.uint32) if occurrences is None else occurrences

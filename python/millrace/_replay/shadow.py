@@ -191,7 +191,7 @@ def list_again(loader: Any, state: dict[str, Any], number: int, plan: Any, steps
     """The list of that step, as lists_again() gives it; None: the epoch ends before. Of a loader whose
     samples depend on how often their index came before, marked so (engines/epoch_keys.py).
     """
-    repeats = None if plan.known_part is None else plan.python_spec("inline").repeats()
+    repeats = plan.python_spec("inline").repeats
     with contextlib.closing(lists_again(loader, state, plan.spec is not None, steps)) as lists:
         for at, found in enumerate(lists):
             marked = found if repeats is None else repeats.of(found)

@@ -46,7 +46,7 @@ class BatchSpec(NativeSpec):
     source: BatchSource
     collate: Callable[[list], Any] | None
     rows_ahead: int
-    shares_batches = grows = False
+    shares_batches = False
     late = NotInTime
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:

@@ -53,7 +53,7 @@ class InlineEngine(Counting):
         self._sink = None if setup.on_error == "raise" else Sink()
         self._repeats, self._stand_in = None, None
         if setup.prefix is not None:
-            self._repeats = setup.prefix.repeats()
+            self._repeats = setup.prefix.repeats
             dataset = setup.prefix.standing(setup).in_place_of(dataset)
             self._stand_in = dataset if isinstance(dataset, StandIn) else None
         arguments = self._kind, dataset, self._batched

@@ -33,13 +33,10 @@ if TYPE_CHECKING:
 class NativeSpec:
     """What specs of native engines are by default."""
 
-    native = lazy = True
-    streams = follows_forks = leaves_out = counts_occurrences = on_device = keyed = False
-    """counts_occurrences: whether a sample depends on how often its index came before in the epoch."""
-    shares_batches = grows = True
-    """Whether threads share the rows of a batch, or each makes whole ones; whether more slots than usual are
-    of use.
-    """
+    native, leaves_out, shares_batches = True, False, True
+    """shares_batches: whether threads share the rows of a batch, or each makes whole ones."""
+    place: Any = None
+    repeats: Any = None
     python_collate: Any = None
     """What makes the consumer's batches of those that collated() returns, if anything does."""
     late: type[TimeoutError] = TimeoutError
@@ -102,7 +99,7 @@ class NativeEngine(MadeOnce):
         self.workers: list[Any] = []
         self.fetcher = None
         self.lists_ahead = spec.lists_ahead(setup.batch_size) if setup.threads else 0
-        self.pins = spec.on_device
+        self.pins = spec.place is not None
         self._spec, self.core, self._threads = spec, core, setup.threads
         self._progress, self._keys_wanted = setup.progress, spec.leaves_out
         self._rank = 0 if setup.loader.process_group is None else rank_of(setup.loader)
@@ -128,7 +125,9 @@ class NativeEngine(MadeOnce):
         self._pending.clear()
         self._place, self._drained, self._number = (seed, epoch), False, self._progress.yielded
         self.core.start_epoch(seed, epoch)
-        if self._spec.counts_occurrences and (before := self._progress.indices_before()) is not None:
+        # of cores whose samples depend on how often their index came before in the epoch
+        skips = type(self.core).skip is not Core.skip
+        if skips and (before := self._progress.indices_before()) is not None:
             self.core.skip(self._spec.rows(before))
 
     def submit(self, index: Any) -> None:
@@ -234,7 +233,7 @@ class NativeEngine(MadeOnce):
         return native_snapshot(self.core)
 
     def rows(self) -> list[Any]:
-        return thread_rows(self.core.clocks(), "device thread" if self._spec.on_device else None)
+        return thread_rows(self.core.clocks(), "device thread" if self.pins else None)
 
 
 def native_snapshot(core: Core) -> dict[str, Any]:
@@ -315,7 +314,7 @@ class ImageSpec(NativeSpec):
     arrangement: type[list] | type[tuple] = list  # of pictures and labels
     drawn_size: RandomBatchSize | None = None
     """`pipelines` are one for each of its sizes, in place of each view."""
-    leaves_out = counts_occurrences = True
+    leaves_out = True
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
         policy = self.on_error or on_error
@@ -388,7 +387,6 @@ class DeviceImageSpec(ImageSpec):
     place: Callable[[], Any] = tuple
     balances: bool = False
     ahead: int = 0
-    on_device = True
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
         slots = self.slots(batch_size) + 1  # one is being copied

@@ -43,16 +43,16 @@ class PrefixSpec(PythonSpec):
 
     opens: Callable[[Any, int, int, bool], Any] = lambda dataset, *_: dataset
     index_maps: tuple[Sequence[int], ...] = ()
-    length: int = 0
-    keyed: bool = True
-    """Streams are not: their samples have no indices, and ranks have seeds of their own, as in Python."""
+    length: int | None = None
+    """None of streams: their samples have no indices, and ranks have seeds of their own, as in Python."""
 
     def open(self, setup: Setup) -> Engine:
         setup.prefix = self
         return self.engine(setup)
 
+    @property
     def repeats(self) -> Repeats | None:
-        return Repeats(self.index_maps, self.length) if self.keyed else None
+        return None if self.length is None else Repeats(self.index_maps, self.length)
 
     def standing(self, setup: Setup, seeds: bool = True) -> Standing:
         return Standing(self.opens, (setup.base_seed, setup.progress.epoch), seeds)

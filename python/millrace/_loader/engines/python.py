@@ -8,7 +8,7 @@ from .processes import ProcessEngine
 from .threads import ThreadEngine
 
 PYTHON = {
-    "inline": PythonSpec(InlineEngine, follows_forks=True),
+    "inline": PythonSpec(InlineEngine),
     "threads": PythonSpec(ThreadEngine),
     "processes": PythonSpec(ProcessEngine),
 }

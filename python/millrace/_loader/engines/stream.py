@@ -46,18 +46,14 @@ class StreamSpec(NativeSpec):
     batch_size: int
     partial: bool
     by_torch: bool
-    by_loader: bool  # the loader makes the batches, not the dataset
-    in_lists: bool  # the stages give lists of the samples of a batch
     handler: Handler | None  # of pictures that cannot be decoded
     readers: int  # as many as Python code would have, for each of which with_epoch() counts
     threads: int
     timeout: float  # seconds
     memory: str
-    streams = True
-    grows = lazy = False
 
     def open(self, setup: Setup) -> StreamEngine:
-        convert = None if self.by_loader else setup.loader.collate_fn
+        convert = None if setup.loader._auto_collation else setup.loader.collate_fn
         put_dataset_back(self.dataset, setup.progress.saved)
         engine_class = StreamEngine if self.handler is None else BackfillingEngine
         engine = engine_class(self, setup.base_seed, convert)

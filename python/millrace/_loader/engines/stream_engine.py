@@ -172,6 +172,7 @@ class StreamEngine(MadeOnce):
         self.workers: list[Any] = []
         self.outstanding = 0
         self._spec, self._convert = spec, convert
+        self._in_lists = convert is not None and spec.handler is None  # of the samples of a batch
         self._tickets = _core.StreamSamples()
         self._state: State = unsigned_state(spec.dataset)
         self._samples = spec.samples()
@@ -326,11 +327,11 @@ class StreamEngine(MadeOnce):
     def _take(self) -> Drawn:
         """The samples of the next batch; none at the end."""
         spec = self._spec
-        if spec.in_lists:
+        if self._in_lists:
             samples: list[Any] = next(self._samples, [])
         else:
             samples = list(islice(self._samples, spec.batch_size))
-        ended = not spec.in_lists and len(samples) < spec.batch_size
+        ended = not self._in_lists and len(samples) < spec.batch_size
         if ended and not spec.partial:
             samples = []
         return Drawn(samples, [unsigned_state(spec.dataset)], ended)

@@ -138,7 +138,7 @@ class WorkerEngine(Counting, abc.ABC):
         self._needs_index = 0  # workers whose parts have ended, for each of which another list goes out
         self._epochs = 0
         self._drains = setup.on_error == "skip"
-        self._repeats = None if setup.prefix is None else setup.prefix.repeats()
+        self._repeats = None if setup.prefix is None else setup.prefix.repeats
         self._marked: dict[int, Any] = {}  # lists with indices that came before, by task
 
     @property

@@ -21,7 +21,6 @@ from ..._common.lowering.rows import Column, RowSet
 from .in_memory import Rows
 from .pictures import Pictures
 from .plan import late
-from .source import Source
 
 _FORMATTERS = {"torch": "TorchFormatter", "numpy": "NumpyFormatter"}
 METHODS = ("__getitem__", "__getitems__", "_getitem", "__len__")
@@ -198,10 +197,11 @@ class _Stored:
         )
 
 
-def _pictures(dataset: Any) -> Source:
-    return late(".arrow_pictures:recognise_arrow_pictures")(dataset)
-
-
 # set_transform() and with_transform() leave a format of this name
-PICTURES = Pictures(_pictures, False, claims=lambda data: data.format["type"] == "custom", exact=True)
+PICTURES = Pictures(
+    lambda data: late(".arrow_pictures:recognise_arrow_pictures")(data),
+    False,
+    claims=lambda data: data.format["type"] == "custom",
+    exact=True,
+)
 ROWS = Rows(recognise_arrow, False)

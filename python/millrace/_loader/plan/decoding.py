@@ -57,21 +57,12 @@ def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec 
         return spec, "a size per batch (RandomBatchSize) is made on the CPU; give the transforms one size"
     if spec.views is not None and spec.views.stacked:
         return spec, "views that are stacked are made on the CPU; return a list of them"
-    reasons = (reason for pipeline in spec.pipelines if (reason := _core.why_not_fused(pipeline)))
-    reason = next(reasons, "") or missing_reason(loader._millrace_device)
-    if reason:
+    reasons = filter(None, map(_core.why_not_fused, spec.pipelines))
+    if reason := next(reasons, "") or missing_reason(loader._millrace_device):
         return spec, reason
     parts = {field.name: getattr(spec, field.name) for field in fields(ImageSpec)}
-    balances = loader.decode == "auto"
-    return (
-        DeviceImageSpec(
-            **parts,
-            place=partial(place, loader._millrace_device),
-            balances=balances,
-            ahead=loader.prefetch_to_device,
-        ),
-        "",
-    )
+    parts |= {"place": partial(place, loader._millrace_device), "balances": loader.decode == "auto"}
+    return DeviceImageSpec(**parts, ahead=loader.prefetch_to_device), ""
 
 
 Region = tuple[int, int, int, int]

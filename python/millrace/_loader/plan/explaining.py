@@ -6,7 +6,7 @@ import functools
 import operator
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from ... import _core
 from ..._common.lowering.recognising import holder_name
@@ -18,9 +18,6 @@ from ..arguments import PICTURES
 from ..engines.native import ImageSpec
 from ..heavy_lists import memory_advice
 from .plan import Plan, order_advice
-
-if TYPE_CHECKING:
-    from .prefix import KnownPart
 
 
 def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator[str]:
@@ -48,7 +45,8 @@ def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
     """
     from ..engines.seeding import generators_seeded
 
-    dataset, known = loader.dataset, cast("KnownPart | None", plan.known_part)
+    dataset = loader.dataset
+    known: Any = plan.known_part
     if loader._dataset_kind != _DatasetKind.Map:
         return ["cost: not measured — samples of a stream come in its own order"]
     if (count := min(operator.index(samples), len(dataset))) == 0:

@@ -17,7 +17,7 @@ import os
 import sys
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -125,30 +125,30 @@ def _inaturalist(root: Any) -> tuple[Callable[..., Listing], Any]:
 _FILES = ("_image_files", "_labels")
 _BY_CATEGORY = frozenset({"os", "path", "join", "root"})
 LAYOUTS: dict[tuple[str, str], Layout] = {
-    ("folder", "DatasetFolder"): of_samples(
+    (f"{_DATASETS}.folder", "DatasetFolder"): of_samples(
         "samples", "DatasetFolder, ImageFolder (also with `is_valid_file`), ImageNet, Country211"
     ),
-    ("eurosat", "EuroSAT"): of_samples("samples"),
-    ("imagenette", "Imagenette"): of_samples("_samples"),
-    ("stanford_cars", "StanfordCars"): of_samples("_samples"),
-    ("rendered_sst2", "RenderedSST2"): of_samples("_samples"),
-    ("gtsrb", "GTSRB"): of_samples("_samples", opens="itself"),
-    ("places365", "Places365"): of_samples("imgs"),
-    ("flowers102", "Flowers102"): Layout(_FILES),
-    ("food101", "Food101"): Layout(_FILES),
-    ("fgvc_aircraft", "FGVCAircraft"): Layout(_FILES),
-    ("sun397", "SUN397"): Layout(_FILES),
-    ("dtd", "DTD"): Layout(_FILES),
-    ("clevr", "CLEVRClassification"): Layout(_FILES),
-    ("lfw", "LFWPeople"): Layout(("data", "targets")),
-    ("oxford_iiit_pet", "OxfordIIITPet"): Layout(
+    (f"{_DATASETS}.eurosat", "EuroSAT"): of_samples("samples"),
+    (f"{_DATASETS}.imagenette", "Imagenette"): of_samples("_samples"),
+    (f"{_DATASETS}.stanford_cars", "StanfordCars"): of_samples("_samples"),
+    (f"{_DATASETS}.rendered_sst2", "RenderedSST2"): of_samples("_samples"),
+    (f"{_DATASETS}.gtsrb", "GTSRB"): of_samples("_samples", opens="itself"),
+    (f"{_DATASETS}.places365", "Places365"): of_samples("imgs"),
+    (f"{_DATASETS}.flowers102", "Flowers102"): Layout(_FILES),
+    (f"{_DATASETS}.food101", "Food101"): Layout(_FILES),
+    (f"{_DATASETS}.fgvc_aircraft", "FGVCAircraft"): Layout(_FILES),
+    (f"{_DATASETS}.sun397", "SUN397"): Layout(_FILES),
+    (f"{_DATASETS}.dtd", "DTD"): Layout(_FILES),
+    (f"{_DATASETS}.clevr", "CLEVRClassification"): Layout(_FILES),
+    (f"{_DATASETS}.lfw", "LFWPeople"): Layout(("data", "targets")),
+    (f"{_DATASETS}.oxford_iiit_pet", "OxfordIIITPet"): Layout(
         ("_images", "_labels", "_bin_labels"),
         reads=frozenset({"_target_types", "append", "_segs", "len", "tuple"}),
         special=_pets,
         words="OxfordIIITPet with `target_types` of categories",
         opens="itself",
     ),
-    ("caltech", "Caltech101"): Layout(
+    (f"{_DATASETS}.caltech", "Caltech101"): Layout(
         ("index", "y", "categories"),
         reads=_BY_CATEGORY
         | {
@@ -166,10 +166,10 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
         words='Caltech101 with `target_type="category"`',
         opens="in any mode",
     ),
-    ("caltech", "Caltech256"): Layout(
+    (f"{_DATASETS}.caltech", "Caltech256"): Layout(
         ("index", "y", "categories"), reads=_BY_CATEGORY, special=_caltech256, opens="in any mode"
     ),
-    ("inaturalist", "INaturalist"): Layout(
+    (f"{_DATASETS}.inaturalist", "INaturalist"): Layout(
         ("index", "all_categories", "categories_map"),
         reads=_BY_CATEGORY | {"loader", "target_type", "append", "tuple", "len"},
         special=_inaturalist,
@@ -181,7 +181,12 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
 def recognise_torchvision(root: Any) -> Source:
     """The Source of a VisionDataset; NotLowered when its samples must be made by Python."""
     cls = type(root)
-    base, layout = _base(cls)
+    if (found := layout_of(cls, LAYOUTS)) is None:
+        raise NotLowered(
+            f"{cls.__name__} is Python code; the engine reads torchvision's ImageFolder,"
+            f" {', '.join(name for _, name in LAYOUTS)}"
+        )
+    base, layout = found
     check_overrides(
         cls, base, (*layout.columns, "root", "transform", "target_transform", "transforms", "loader")
     )
@@ -205,14 +210,13 @@ def recognise_torchvision(root: Any) -> Source:
     )
 
 
-def _base(cls: type) -> tuple[type, Layout]:
+def layout_of(cls: type, layouts: Mapping[tuple[str, str], Any]) -> tuple[type, Any] | None:
+    """The first base of `cls` that `layouts` has, by module and name, and its layout."""
     for base in cls.__mro__:
-        package, _, module = base.__module__.rpartition(".")
-        layout = LAYOUTS.get((module, base.__name__)) if package == _DATASETS else None
-        if layout is not None and loaded(base.__module__, base.__name__) is base:
-            return base, layout
-    names = ", ".join(name for _, name in LAYOUTS)
-    raise NotLowered(f"{cls.__name__} is Python code; the engine reads torchvision's ImageFolder, {names}")
+        name = base.__module__, base.__name__
+        if name in layouts and loaded(*name) is base:
+            return base, layouts[name]
+    return None
 
 
 # What decides which sample an index gives. A subclass that only finds its files in another way (its __init__)

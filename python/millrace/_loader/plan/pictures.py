@@ -52,7 +52,9 @@ class Pictures(Recogniser):
     joined: bool = True
 
     def spec(self, loader: Any, stages: Stages) -> ImageSpec | None:
-        source: Source | None = stages.ask("dataset", lambda: _named(recognise_source(loader.dataset)))
+        source: Source | None = stages.ask(
+            "dataset", lambda: ((found := recognise_source(loader.dataset)).name, found)
+        )
         if source is None:
             stages.ask_the_others(loader)
             return None
@@ -68,7 +70,9 @@ class Pictures(Recogniser):
         if stages.refusing():
             return None
         # Last, because the table of a big folder takes a while when it is first made.
-        files: Files | None = stages.ask("dataset", lambda: _files(source))
+        files: Files | None = stages.ask(
+            "dataset", lambda: (counted(source, found := source.make_files()), found)
+        )
         if files is None:
             return None
         pipelines, made = transform
@@ -79,8 +83,16 @@ class Pictures(Recogniser):
             stages.ask("collate_fn", lambda: ("fast_collate; rows are written straight into the batch", None))
             stages.beside.discard("collate_fn")
             collate, arrangement = None, tuple
-        options = source.index_maps, collate, source.on_error, arrangement
-        return ImageSpec(files, tuple(pipelines), made.views, *options, made.drawn_size)
+        return ImageSpec(
+            files,
+            tuple(pipelines),
+            made.views,
+            source.index_maps,
+            collate,
+            source.on_error,
+            arrangement,
+            made.drawn_size,
+        )
 
     def part(self, dataset: Any, refusing: list[str]) -> KnownPart | None:
         if refusing != ["transform"] or is_stateful(dataset):
@@ -117,15 +129,6 @@ def recognise_source(dataset: Any) -> Source:
         return source
     name = "Subset of " * len(index_maps) + source.name
     return replace(source, name=name, index_maps=(*index_maps, *source.index_maps))
-
-
-def _named(source: Source) -> tuple[str, Source]:
-    return source.name, source
-
-
-def _files(source: Source) -> tuple[str, Files]:
-    files = source.make_files()
-    return counted(source, files), files
 
 
 def _joins_pictures(dataset: ConcatDataset) -> bool:

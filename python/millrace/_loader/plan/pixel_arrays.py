@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from ... import _core
-from ..._common.lowering.recognising import NotLowered, loaded
+from ..._common.lowering.recognising import NotLowered
 from ..engines.native import Files
-from .path_lists import check_overrides, library_code, recognise_torchvision
+from .path_lists import check_overrides, layout_of, library_code, recognise_torchvision
 from .pictures import Pictures
 from .source import Source, as_numbers, labelled
 
@@ -59,11 +59,8 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
 
 def recogniser_of_arrays(root: Any) -> Callable[[Any], Source] | None:
     """What recognises `root`, if it derives from one of these classes."""
-    for base in type(root).__mro__:
-        layout = LAYOUTS.get((base.__module__, base.__name__))
-        if layout is not None and loaded(base.__module__, base.__name__) is base:
-            return partial(recognise_arrays, base=base, layout=layout)
-    return None
+    found = layout_of(type(root), LAYOUTS)
+    return None if found is None else partial(recognise_arrays, base=found[0], layout=found[1])
 
 
 def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:

@@ -52,7 +52,7 @@ class Plan:
     def python_spec(self, engine: str) -> PythonSpec:
         """Of the engine that runs Python, by its name, where `spec` is None."""
         alone = PYTHON[engine]
-        return alone if self.known_part is None else self.known_part.spec(alone, opened)
+        return alone if self.known_part is None else self.known_part.spec(alone.engine, opened)
 
     def __str__(self) -> str:
         lines = list(map(str, self.stages))
@@ -131,8 +131,7 @@ def recogniser_of(dataset: Any, finds: type | None = None) -> Recogniser:
         if base is None or getattr(sys.modules.get(base.__module__), base.__name__, None) is not base:
             continue
         found = late(origin)
-        fits = finds in (None, found.finds) and (base is type(root) or not found.exact)
-        if fits and found.claims(root):
+        if finds in (None, found.finds) and (base is type(root) or not found.exact) and found.claims(root):
             return found
     return _PYTHON_CODE
 

@@ -29,9 +29,8 @@ class KnownPart:
     tells_refusal: ClassVar[bool] = False
 
     def spec(self, engine: Any, opens: Any) -> PrefixSpec:
-        """`engine`: the spec of what runs the rest. `opens`: as PrefixSpec's."""
-        maps, length = self.source.index_maps, len(self.files.files)
-        return PrefixSpec(engine.engine, engine.follows_forks, opens, maps, length)
+        """`engine`: what runs the rest. `opens`: as PrefixSpec's."""
+        return PrefixSpec(engine, opens, self.source.index_maps, len(self.files.files))
 
     def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> Prefixed:
         source, files = self.source, self.files

@@ -36,8 +36,8 @@ class KnownStream:
     """Whether why the transform is refused, if it is, is told in the place of what is left of it."""
 
     def spec(self, engine: Any, opens: Any) -> PrefixSpec:
-        """`engine`: the spec of what runs the rest. `opens`: as PrefixSpec's."""
-        return PrefixSpec(engine.engine, engine.follows_forks, opens, keyed=False)
+        """`engine`: what runs the rest. `opens`: as PrefixSpec's."""
+        return PrefixSpec(engine, opens)
 
     def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> PrefixedStream:
         tickets = _core.StreamSamples()

@@ -79,12 +79,12 @@ class Stream:
         from ...datasets.webdataset.holding import Batched
         from ..engines.stream import StreamSpec
 
-        batch_size, drop_last = loader.batch_size, loader.drop_last
         batch, stages, handler = self.batch, self.stages, self.handler
-        size, partial = (batch_size, not drop_last) if batch is None else (batch.batchsize, batch.partial)
-        in_lists = batch is not None and handler is None
+        by_loader = loader.batch_size, not loader.drop_last
+        size, partial = by_loader if batch is None else (batch.batchsize, batch.partial)
         by_torch = batch is None or batch.collation_fn is default_collate
-        if in_lists:  # before the end of each repetition of the data, whose last batch may be short
+        # before the end of each repetition of the data, whose last batch may be short
+        if batch is not None and handler is None:
             stages = (*stages, Batched(size, None, partial))
         if handler is not None:
             if pipelines[0].fixed_shape is None:
@@ -105,8 +105,6 @@ class Stream:
             size,
             partial,
             by_torch,
-            batch is None,
-            in_lists,
             handler,
             readers_of(loader),
             loader.num_workers,

@@ -31,9 +31,8 @@ class RemoteSpec(NativeSpec):
 
     def __post_init__(self) -> None:
         alone = NativeSpec if self.alone is None else self.alone
-        object.__setattr__(self, "leaves_out", alone.leaves_out)
-        object.__setattr__(self, "python_collate", alone.python_collate)
-        object.__setattr__(self, "counts_occurrences", self.alone is None or self.alone.counts_occurrences)
+        for name in ("leaves_out", "python_collate"):
+            object.__setattr__(self, name, getattr(alone, name))
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
         maker: Any = maker_of(self.alone, threads, batch_size, memory)
@@ -98,7 +97,7 @@ def kind_of(loader: Any, spec: EngineSpec) -> tuple[str | None, str]:
         return "batches", f"whole batches of {type(spec.source.dataset).__name__}, in threads"
     if type(spec) is RowsSpec:
         return None, "rows in memory are only copied, and their way from another machine would be a copy, too"
-    if spec.streams or loader._dataset_kind == _DatasetKind.Iterable:
+    if loader._dataset_kind == _DatasetKind.Iterable:
         return None, "a stream is read in its own order; WebDataset.indexed() has its samples by number"
     if not loader._auto_collation:
         return None, "batch_size=None hands out single samples"

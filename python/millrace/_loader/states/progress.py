@@ -52,8 +52,8 @@ class Progress(Written):
 
     def prepare(self, spec: Any) -> None:
         """Before torch's draws. A state from after an epoch becomes the start of the next one."""
-        self.is_keyed = spec.keyed  # whether samples draw from their keys alone, in Python, too
-        if spec.native and not spec.streams:
+        self.is_keyed = spec.repeats is not None  # whether samples draw from their keys alone, in Python, too
+        if spec.native and not self.streams:
             # The engine takes arrays of indices, and keeps the order whatever in_order= says.
             self.as_arrays, self._keeps_items = True, False
         if self.saved is not None and self.saved.finished:

@@ -309,11 +309,12 @@ def _room(loader: Any, spec: Any, engine: str) -> Room | None:
         usual, most, rows = (2 * cpus if tunes_slots else lists) + 1, lists + 1, 1
         per_thread = lists // workers
     else:
-        if spec.on_device:
+        if spec.place is not None:
             return None
         all_slots, fewer = (spec.usual_slots(number, loader.batch_size) for number in (workers, cpus))
         usual = fewer if tunes_slots else all_slots
-        most = min(_MOST_SLOTS, max(lists, all_slots)) if spec.grows else all_slots
+        grows = spec.shares_batches and loader._dataset_kind == _DatasetKind.Map
+        most = min(_MOST_SLOTS, max(lists, all_slots)) if grows else all_slots
         rows = batch_size if spec.shares_batches else 1
         per_thread = (all_slots - fewer) // max(1, workers - cpus)
     counts = spec is not None or loader._dataset_kind == _DatasetKind.Map
