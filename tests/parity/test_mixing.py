@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from loader_data import make_folder, pictures, torchvision_or_skip
-from millrace import transforms
+from millrace import _core, transforms
 from millrace._loader.engines.native import ImageSpec
 from shard_data import same
 from torch.utils.data import default_collate
@@ -65,7 +65,7 @@ def in_python(monkeypatch):
 
     def run(*arguments, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(ImageSpec, "mixes", lambda *_: False)
+            patch.setattr(ImageSpec, "mixer", lambda *_: None)
             return epochs(*arguments, **options)
 
     return run
@@ -76,19 +76,13 @@ def mixed(monkeypatch):
     """Counts the batches that the core is told to mix."""
     calls = []
 
-    class Counting:
-        def __init__(self, core):
-            self._core = core
+    original = _core.Loader.submit_mixed
 
-        def submit_mixed(self, *arguments):
-            calls.append(arguments)
-            return self._core.submit_mixed(*arguments)
+    def counted(core, *arguments):
+        calls.append(arguments)
+        return original(core, *arguments)
 
-        def __getattr__(self, name):
-            return getattr(self._core, name)
-
-    original = ImageSpec.core
-    monkeypatch.setattr(ImageSpec, "core", lambda *arguments: Counting(original(*arguments)))
+    monkeypatch.setattr(_core.Loader, "submit_mixed", counted)
     return calls
 
 

@@ -75,7 +75,7 @@ OPERATIONS = {
     "invert": lambda t, size: t.RandomInvert(1.0),
     "equalize": lambda t, size: t.RandomEqualize(1.0),
     "autocontrast": lambda t, size: t.RandomAutocontrast(1.0),
-    "lambda": lambda t, size: t.Lambda(lambda picture: picture),
+    "lambda": lambda t, size: t.Lambda(lambda picture: picture[:]),
 }
 CONVERSIONS = {
     "to_tensor": lambda t: [t.ToTensor()],
