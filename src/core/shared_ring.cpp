@@ -180,8 +180,7 @@ size_t SharedRing::reserve(int slot, size_t reserved, size_t needed) const {
     map(slot, needed);
     return reserved;
   }
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t until = std::min((needed + page - 1) / page * page, state_->stride);
+  const size_t until = state_->whole_pages(needed);
   if (until < needed)
     throw Error(ErrorKind::system,
                 "a batch of " + std::to_string(needed) + " bytes is longer than a slot of the shared ring",

@@ -54,6 +54,7 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
     return static_cast<off_t>(static_cast<size_t>(slot % slots_of_file()) * stride + offset);
   }
   // shared_ring_views.cpp:
+  size_t whole_pages(size_t bytes) const;  // that many, up to the slot's end
   uint8_t* view(int slot, size_t bytes);
   bool extend(int slot, size_t bytes);
   void unmap(int slot);

@@ -31,6 +31,11 @@ namespace {
 
 }  // namespace
 
+size_t SharedRing::State::whole_pages(size_t bytes) const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return std::min((bytes + page - 1) / page * page, stride);
+}
+
 bool SharedRing::State::extend(int slot, size_t bytes) {
   View& mine = views[static_cast<size_t>(slot)];
   void* at = mine.data == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
@@ -52,11 +57,9 @@ uint8_t* SharedRing::State::view(int slot, size_t bytes) {
                 std::to_string(bytes) + " bytes are more than slot " + std::to_string(slot) + " has", {}, -1,
                 EFBIG);
   if (!fills_only) unlock(slot);
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t exact = std::min((bytes + page - 1) / page * page, stride);
+  const size_t exact = whole_pages(bytes);
   // A little longer batch should not move it again.
-  if (extend(slot, std::min((exact + exact / 8) / page * page, stride)) || extend(slot, exact))
-    return mine.data;
+  if (extend(slot, whole_pages(exact + exact / 8)) || extend(slot, exact)) return mine.data;
   if (fills_only) {  // where a worker puts only this batch, and the slots of others can be mapped again
     for (int other = 0; other < slots; ++other)
       if (other != slot && !views[static_cast<size_t>(other)].kept) unmap(other);

@@ -11,6 +11,7 @@ import pickle
 import random
 import sys
 import types
+import warnings
 
 import numpy as np
 import pytest
@@ -267,6 +268,21 @@ def test_two_functions_on_one_line():
         lambda x: ImageOps.equalize(x),
     ]
     assert [look(read(function)) for function in of_closures] == [p(INVERT), p(INVERT), p(EQUALIZE)]
+
+
+def test_what_python_warned_of_at_the_import_is_not_said_again(tmp_path, monkeypatch):
+    source = """from PIL import ImageOps
+one, other = (lambda x: ImageOps.invert(x)), (lambda x: ImageOps.equalize(x) if x is not 5 else "\\d")
+def plain(x): return ImageOps.invert(x)
+"""
+    (tmp_path / "warned_of.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = importlib.import_module("warned_of")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [look(read(function)) for function in (module.one, module.plain)] == [p(INVERT)] * 2
 
 
 def test_code_without_source():

@@ -185,7 +185,7 @@ class LoaderIterator(_BaseDataLoaderIter):
             self._check_owner()
         if self._ended:
             raise StopIteration
-        apart = self._apart = self._ahead and (
+        apart = self._apart = self._ahead and (  # _has_contexts(), without its call in each step
             is_inference_mode_enabled() or _len_torch_function_stack() > 0 or _is_any_autocast_enabled()
         )
         engine = self._engine

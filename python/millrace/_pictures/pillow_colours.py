@@ -5,7 +5,6 @@ equalize; and rotate(), and torchvision's Pad.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
 import sys
@@ -51,9 +50,13 @@ def _transform(
     # Pillow copies what is known of the picture before it loads it: of a PNG, without what stands behind.
     record = recorded(self) if self.format == "JPEG" else record_of(self)
     if record is not None and method == _AFFINE and tuple(size) == self.size:
-        with contextlib.suppress(_core.NotRecorded, TypeError, ValueError):
+        try:
             colour = _colour(fillcolor, record.mode)
-            return derived(self, record.map(tuple(map(float, data[:6])), int(resample), colour))
+            made = record.map(tuple(map(float, data[:6])), int(resample), colour)
+        except (_core.NotRecorded, TypeError, ValueError):
+            pass
+        else:
+            return derived(self, made)
     return original(self, size, method, data, resample, fill, fillcolor)
 
 
@@ -74,9 +77,12 @@ def _colour(fillcolor: Any, mode: str) -> tuple[int, int, int]:
 def _expand(image: Any, border: Any = 0, fill: Any = 0, *, original: Callable[..., Any]) -> Any:
     record = recorded(image) if isinstance(image, Image.Image) and fill is not None else None
     if record is not None and "transparency" not in image.info:  # which newer ones keep
-        with contextlib.suppress(_core.NotRecorded, TypeError, ValueError):
+        try:
             made = record.pad(_borders(border), _colour(fill, record.mode))
-            return derived(image, made, info=False)  # pasted into a new picture, which has no info
+        except (_core.NotRecorded, TypeError, ValueError):
+            pass
+        else:  # pasted into a new picture, which has no info
+            return derived(image, made, info=False)
     return original(image, border, fill)
 
 
@@ -124,9 +130,12 @@ def _enhance(self: Any, factor: float, *, original: Callable[..., Any]) -> Any:
     operation = self.__dict__.get(_OPERATION)
     record = None if operation is None else record_of(self.image)
     if operation is not None and record is not None:
-        with contextlib.suppress(_core.NotRecorded, TypeError):
-            # Pillow's result is derived from what it blends with, which has no info of the picture's.
-            return derived(self.image, record.recolor(operation, factor), info=operation == "saturation")
+        try:
+            made = record.recolor(operation, factor)
+        except (_core.NotRecorded, TypeError):
+            pass
+        else:  # Pillow's result is derived from what it blends with, which has no info of the picture's
+            return derived(self.image, made, info=operation == "saturation")
     return original(self, factor)
 
 

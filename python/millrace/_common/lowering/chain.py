@@ -15,7 +15,7 @@ import torch
 from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of, policy_class
 from .crops import STACKED, CropOf, OfEach
 from .grey import check_grey
-from .read_source import read, unread_part
+from .read_source import read_or_place
 from .read_values import Maybe, Op, Picture, Steps
 from .recognising import OURS, TIMM, V1, V2, NotLowered, held_directly, holder_name, loaded
 from .tensor_resize import rounds_as_torch
@@ -188,7 +188,8 @@ class Chain:
         if (rule := self._rule(transform, name, family)) is None:
             if (parts := held_directly(transform)) is not None:
                 return self.add_held(transform, parts)
-            if isinstance(made := read(transform), Picture):
+            made, part = read_or_place(transform)
+            if isinstance(made, Picture):
                 return self.add_held(transform, made.steps())
             if made is not None:
                 raise NotLowered(f"{describe(transform)} makes several views; give it as the whole transform")
@@ -198,7 +199,6 @@ class Chain:
                     " create_transform(separate=True) makes it for its AugMixDataset; make one of them, by"
                     " Compose"
                 )
-            part = unread_part(transform)
             raise NotLowered(
                 f"{describe(transform)} has no native form; the engine knows "
                 f"{', '.join(sorted(self.rules))}, "

@@ -5,6 +5,7 @@ was compiled; what its names stand for, where to look that up runs no code: no p
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import linecache
@@ -55,6 +56,15 @@ def body_of(function: types.FunctionType) -> list[ast.stmt]:
     return body
 
 
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Python warned of a source when its file was imported."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@_quietly()
 def _the_one_of(code: types.CodeType, source: str) -> ast.Lambda | ast.FunctionDef:
     """Of functions that begin on one line, one that compiles to this code."""
     tree = ast.parse(source)
@@ -78,13 +88,12 @@ def _is_mangled(node: ast.AST) -> bool:
 
 
 @functools.lru_cache(16)
+@_quietly()
 def _file(name: str, source: str) -> _File:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python warned of them when the file was imported
-            tree = ast.parse(source)
-            codes = frozenset(_codes(compile(source, name, "exec", dont_inherit=True)))
-            functions = _functions(tree)
+        tree = ast.parse(source)
+        codes = frozenset(_codes(compile(source, name, "exec", dont_inherit=True)))
+        functions = _functions(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise NotRead from None
     return _File(functions, codes)

@@ -129,5 +129,5 @@ def _parts(transform: Any) -> Sequence[Any] | None:
     if (parts := held_directly(transform)) is not None:
         return parts
     made = read(transform)
-    steps = made.steps() if isinstance(made, Picture) else [None]
-    return steps if all(map(callable, steps)) else None
+    steps = made.steps() if isinstance(made, Picture) else None
+    return steps if steps is not None and all(map(callable, steps)) else None

@@ -11,11 +11,11 @@ All else is as in read_source.py.
 from __future__ import annotations
 
 import ast
+import types
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..shipped import is_default_collate
-from .function_source import of_one_argument
 from .read_source import Reader, follow
 from .read_values import NotRead, Symbol, require
 
@@ -52,9 +52,6 @@ class _Field(Symbol):
 
 def read_collate(function: Any) -> Collate | None:
     """None: not known."""
-    known = of_one_argument(function)
-    if known is None or len(known[0].__code__.co_names) > _MOST_NAMES:
-        return None
     try:
         return follow(function, _Samples(), _CollateReader)
     except (NotRead, RecursionError):
@@ -62,7 +59,10 @@ def read_collate(function: Any) -> Collate | None:
 
 
 class _CollateReader(Reader):
-    called = 0
+    def __init__(self, function: types.FunctionType) -> None:
+        require(len(function.__code__.co_names) <= _MOST_NAMES)
+        super().__init__(function)
+        self.called = 0
 
     def returned(self, value: Any, names: dict[str, Any]) -> Collate:
         as_tuple = type(value) is tuple

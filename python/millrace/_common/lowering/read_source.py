@@ -64,27 +64,19 @@ def read(function: Any) -> Any:
     """What `function(picture)` returns: a Picture, or lists, tuples and dicts of these, or a stack; None: not
     known.
     """
-    try:
-        return _made(function)
-    except (NotRead, RecursionError):
-        return None
+    return read_or_place(function)[0]
 
 
-def unread_part(function: Any) -> str:
-    """Which part of the source of such a function is not known; "": there is no source."""
+def read_or_place(function: Any) -> tuple[Any, str]:
+    """The same, and where it is not known which part of the source that is; "": there is no source."""
     try:
-        _made(function)
+        made = applied(function, Picture(), _read) if makes_crops(function) else _read(function, Picture())
+        leaves(made)
     except NotRead as failure:
-        return failure.place
+        return None, failure.place
     except RecursionError:
-        pass
-    return ""
-
-
-def _made(function: Any) -> Any:
-    made = applied(function, Picture(), _read) if makes_crops(function) else _read(function, Picture())
-    leaves(made)
-    return made
+        return None, ""
+    return made, ""
 
 
 def _read(function: Any, argument: Any) -> Any:

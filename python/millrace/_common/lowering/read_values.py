@@ -13,16 +13,22 @@ MOST_VIEWS = 256
 
 
 class NotRead(Exception):
-    """The code does something that is not understood, or a name cannot be looked up without running code.
-    `place`: the innermost part of it, as users find it; "": there is no source.
-    """
+    """The code does something that is not understood, or a name cannot be looked up without running code."""
 
-    place = ""
+    _at: tuple[ast.expr | ast.stmt, types.CodeType] | None = None
 
     def at(self, node: ast.expr | ast.stmt, code: types.CodeType) -> None:
-        if not self.place:
-            file = code.co_filename.rpartition("/")[2]
-            self.place = f"`{ast.unparse(node).partition(chr(10))[0]}` in line {node.lineno} of {file}"
+        """Who knows of the innermost part of the code says so first."""
+        self._at = self._at or (node, code)
+
+    @property
+    def place(self) -> str:
+        """That part, as users find it; "": there is no source."""
+        if self._at is None:
+            return ""
+        node, code = self._at
+        text, file = ast.unparse(node).partition("\n")[0], code.co_filename.rpartition("/")[2]
+        return f"`{text}` in line {node.lineno} of {file}"
 
 
 def require(known: object) -> None:

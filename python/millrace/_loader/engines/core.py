@@ -23,7 +23,9 @@ class Core(Protocol):
         """Throws away what is outstanding."""
 
     def skip(self, indices: Any) -> None:
-        """What came before, when an epoch begins in its middle: where the spec counts occurrences."""
+        """What came before, when an epoch begins in its middle: of samples that depend on how often their
+        index came.
+        """
         return None
 
     def submit(self, indices: Any) -> None:

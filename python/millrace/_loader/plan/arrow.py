@@ -32,9 +32,10 @@ _LEAVES = {"bool": "bool", "halffloat": "float16", "float": "float32", "double":
 def recognise_arrow(dataset: Any) -> RowSet:
     """The RowSet of a Dataset; NotLowered names the column that needs Python, or the format."""
     check_class(type(dataset), *METHODS)
-    _check_format(dataset)
-    names = dataset.format["columns"]
-    stored = {name: _Stored(dataset, name) for name in names}
+    form = dataset.format  # made anew each time it is asked for
+    _check_format(form, dataset.column_names)
+    names, kind = form["columns"], form["type"]
+    stored = {name: _Stored(dataset, name, kind) for name in names}
     if len(dataset) == 0 or not names:
         raise NotLowered("the Arrow dataset has no rows, or no columns; there is nothing to gather")
     sample = dataset.__getitems__([0])[0]
@@ -44,14 +45,12 @@ def recognise_arrow(dataset: Any) -> RowSet:
     columns = tuple(stored[name].column(value, positions) for name, value in sample.items())
     layout = (dict, tuple((name, number) for number, name in enumerate(sample)))
     # A number that is asked for alone keeps its stored dtype in format "numpy".
-    alone = dataset.format["type"] == "torch" or not any(
-        column.made and not column.shape for column in columns
-    )
+    alone = kind == "torch" or not any(column.made and not column.shape for column in columns)
     return RowSet("Arrow dataset", len(dataset), columns, layout, counts_back=positions is None, alone=alone)
 
 
-def _check_format(dataset: Any) -> None:
-    kind = dataset.format["type"]
+def _check_format(form: dict[str, Any], column_names: list[str]) -> None:
+    kind = form["type"]
     if kind == "custom":
         raise NotLowered(
             "the Arrow dataset has a transform, and is inside of another dataset than Subset; use"
@@ -62,9 +61,9 @@ def _check_format(dataset: Any) -> None:
             f"the Arrow dataset has format {kind!r}; use with_format('torch') or with_format('numpy')"
         )
     check_formatter(kind, _FORMATTERS[kind])
-    if odd := set(dataset.format["format_kwargs"] or {}) - {"dtype"}:
+    if odd := set(form["format_kwargs"] or {}) - {"dtype"}:
         raise NotLowered(f"the format is given {', '.join(sorted(odd))}; only dtype= is known here")
-    if dataset.format["output_all_columns"] and set(dataset.format["columns"]) != set(dataset.column_names):
+    if form["output_all_columns"] and set(form["columns"]) != set(column_names):
         raise NotLowered(
             "output_all_columns=True adds columns that are not formatted; choose columns with"
             " select_columns()"
@@ -89,7 +88,8 @@ def index_map(dataset: Any) -> np.ndarray | None:
 class _Stored:
     """A column as Arrow holds it."""
 
-    def __init__(self, dataset: Any, name: str) -> None:
+    def __init__(self, dataset: Any, name: str, kind: str) -> None:
+        """`kind`: of the dataset's format."""
         self.name = name
         chunked = dataset.data.table.column(name)
         if dataset.info.features._column_requires_decoding.get(name):
@@ -99,7 +99,7 @@ class _Stored:
             )
         sizes, self.dtype = self._row(chunked.type)
         self.array_nd = hasattr(chunked.type, "storage_type")
-        self.numpy_only = dataset.format["type"] == "numpy"
+        self.numpy_only = kind == "numpy"
         self.shape = self._shape(chunked, sizes)
         self.mapped = bool(dataset.cache_files)
         self.tables = tuple(self._table(chunk) for chunk in chunked.chunks)
