@@ -147,6 +147,12 @@ void bind_shard_samples(py::module_& m) {
       .def(py::init<>())
       .def("add", &add_sample, py::arg("content"), py::arg("url"), py::arg("key"), py::arg("number"),
            py::arg("number_of_pass"))
+      .def(
+          "add_file",
+          [](sources::StreamSamples& samples, const py::object& path, int64_t number, uint32_t pass) {
+            return samples.add({nullptr, 0, 0, from_path(path), number, pass});
+          },
+          py::arg("path"), py::arg("number"), py::arg("number_of_pass"))
       .def("drop_before", &sources::StreamSamples::drop_before, py::arg("ticket"))
       .def_property_readonly("held", &sources::StreamSamples::held);
 }

@@ -275,6 +275,9 @@ class StreamSamples(SampleFiles):
     def add(self, content: bytes | LocatedFile, url: str, key: str, number: int, number_of_pass: int) -> int:
         """Its ticket. What is random about it is drawn from `number` and `number_of_pass`."""
 
+    def add_file(self, path: str, number: int, number_of_pass: int) -> int:
+        """The same of a file of its own."""
+
     def drop_before(self, ticket: int) -> None:
         """Forgets the samples with smaller tickets."""
 

@@ -66,7 +66,8 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         native: "auto", "never", or "require": UnavailableError at `iter()` where the engine cannot run.
         worker_method: "process", "thread", or "auto": where a dataset that is Python code runs.
         pictures: "lazy": JPEGs that such a dataset opens are decoded where they are looked at, by the engine
-            (docs/pictures.md); "pillow": by Pillow. None: $MILLRACE_PICTURES, else "lazy".
+            (docs/pictures.md); "pillow": by Pillow; "native": where `__getitem__` can be read, the engine
+            makes its samples, with draws of its own (docs/native.md). None: $MILLRACE_PICTURES, else "lazy".
     Samples that cannot be read
         on_error: "raise"; "skip": samples from the epoch's end take their place; "replace": the next readable
             index does. `stats()["errors"]` lists what was left out.
@@ -88,7 +89,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     native: Literal["auto", "never", "require"] = "auto"
     on_error: Literal["raise", "skip", "replace"] = "raise"
     worker_method: Literal["auto", "process", "thread"] = "auto"
-    pictures: Literal["lazy", "pillow"] = "lazy"
+    pictures: Literal["native", "lazy", "pillow"] = "lazy"
     snapshot_every_n_steps: int | None = 1
     equal_steps: Literal["pad", "drop", "repeat"] | None = None
     auto_epoch: bool = False
@@ -132,7 +133,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         native: Literal["auto", "never", "require"] = "auto",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         worker_method: Literal["auto", "process", "thread"] = "auto",
-        pictures: Literal["lazy", "pillow"] | None = None,
+        pictures: Literal["native", "lazy", "pillow"] | None = None,
         snapshot_every_n_steps: int | None = 1,
         equal_steps: Literal["pad", "drop", "repeat"] | None = None,
         auto_epoch: bool = False,

@@ -40,11 +40,12 @@ StreamSamples::Sample StreamSamples::sample(int64_t ticket) const {
 
 std::string StreamSamples::name(int64_t ticket) const {
   const Sample found = sample(ticket);
-  return found.source->name() + "/" + found.key;
+  return found.source ? found.source->name() + "/" + found.key : found.key;
 }
 
 void StreamSamples::read(int64_t ticket, io::FileBuffer& into) const {
   const Sample found = sample(ticket);
+  if (!found.source) return io::read_file(found.key, into);
   found.source->read_at(found.offset, into.resize(static_cast<size_t>(found.size)));
 }
 

@@ -20,7 +20,7 @@ namespace millrace::sources {
 class StreamSamples final : public SampleFiles {
  public:
   struct Sample {
-    std::shared_ptr<const io::ByteSource> source;
+    std::shared_ptr<const io::ByteSource> source;  // none: the file of the name `key`
     int64_t offset = 0, size = 0;
     std::string key;
     int64_t number = 0;  // what its random numbers are drawn from, with `pass`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from pathlib import Path
 
@@ -22,7 +23,12 @@ NEEDED = {"array_files": ("h5py", "zarr"), "tables": ("pyarrow", "duckdb")}  # b
 def blocks_of(path: Path) -> list:
     """Its Python, in the order of the page."""
     found = re.findall(r"^```python\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
-    return [compile(block, f"{path.name}, block {number}", "exec") for number, block in enumerate(found, 1)]
+    compiled = []
+    for number, block in enumerate(found, 1):
+        name = f"{path.name}, block {number}"
+        linecache.cache[name] = len(block), None, block.splitlines(True), name  # some of it is read
+        compiled.append(compile(block, name, "exec", dont_inherit=True))
+    return compiled
 
 
 def make_arrays(folder: Path) -> None:

@@ -262,7 +262,7 @@ def _natively(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) ->
 
 def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) -> Any:
     if not spec.leaves_out:
-        return _rows_again(loader, log, spec, step)
+        return _rows_again(loader, log, number, spec, step)
     indices, occurrences = (
         (step.rows, step.occurrences) if step.exact else _keys(loader, log, number, spec, step.rows)
     )
@@ -295,7 +295,7 @@ def _batch_of(rows: Sequence[Any], ragged: bool) -> Any:
 
 def _keys(loader: Any, log: EpochLog, number: int, spec: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """(files' indices, occurrences) of a list, from all lists before it."""
-    length = len(spec.files.files)
+    length = len(spec.files.files) if spec.item_count is None else spec.item_count
     wanted = _file_indices(spec, rows, length)
     counts: Counter[int] = Counter()
     if number and log.start is not None:
@@ -315,11 +315,13 @@ def _file_indices(spec: Any, rows: Any, length: int) -> np.ndarray:
     return np.where(indices < 0, indices + length, indices)
 
 
-def _rows_again(loader: Any, log: EpochLog, spec: Any, step: Step) -> Any:
+def _rows_again(loader: Any, log: EpochLog, number: int, spec: Any, step: Step) -> Any:
     if log.dataset_epoch is not None:
         past = view(loader, dataset=dataset_of_epoch(loader.dataset, log.dataset_epoch))
         spec = make_plan(past).spec
     rows = np.frombuffer(step.rows, np.int64) if isinstance(step.rows, array) else step.rows
+    if spec.item_count is not None:
+        return _by_engine(log, spec, 0, *_keys(loader, log, number, spec, rows))
     return _by_engine(log, spec, 0, spec.rows(rows))
 
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,6 +46,19 @@ TEST(StreamSamples, TicketsAreNeverUsedAgain) {
   samples.identify(key);
   EXPECT_EQ(key.index, 15);
   EXPECT_EQ(key.occurrence, 0u);
+}
+
+TEST(StreamSamples, ASampleMayBeAFileOfItsOwn) {
+  const std::string path = testing::TempDir() + "stream_samples_file";
+  std::ofstream(path) << "content";
+  StreamSamples samples;
+  const int64_t ticket = samples.add({nullptr, 0, 0, path, 7, 2});
+  EXPECT_EQ(samples.name(ticket), path);
+  io::FileBuffer buffer;
+  samples.read(ticket, buffer);
+  EXPECT_EQ(std::string(buffer.bytes().begin(), buffer.bytes().end()), "content");
+  std::filesystem::remove(path);
+  EXPECT_THROW(samples.read(ticket, buffer), Error);
 }
 
 TEST(StreamSamples, ManyThreads) {

@@ -70,7 +70,7 @@ def read(function: Any) -> Any:
 def read_or_place(function: Any) -> tuple[Any, str]:
     """The same, and where it is not known which part of the source that is; "": there is no source."""
     try:
-        made = applied(function, Picture(), _read) if makes_crops(function) else _read(function, Picture())
+        made = applied(function, Picture(), read_call) if makes_crops(function) else read_call(function, Picture())
         leaves(made)
     except NotRead as failure:
         return None, failure.place
@@ -79,7 +79,7 @@ def read_or_place(function: Any) -> tuple[Any, str]:
     return made, ""
 
 
-def _read(function: Any, argument: Any) -> Any:
+def read_call(function: Any, argument: Any) -> Any:
     return follow(function, argument, Reader)
 
 
@@ -104,21 +104,20 @@ class Reader:
     def run(self, statements: list[ast.stmt], names: dict[str, Any]) -> Any:
         """What is returned by these statements, the last of which are the function's."""
         for position, statement in enumerate(statements):
-            self._count()
             rest = statements[position + 1 :]
-            if isinstance(statement, ast.Return):
-                if statement.value is None:
-                    raise NotRead
-                return self.returned(self.value(statement.value, names), names)
-            if isinstance(statement, ast.If):
-                return self._branch(statement, rest, names)
-            if isinstance(statement, ast.For):
-                return self.run([*self._unrolled(statement, names), *rest], names)
-            if isinstance(statement, _Bind):
-                names[statement.name] = names[statement.items][statement.position]
-                continue
             try:
-                self._do(statement, names)
+                self._count()
+                if isinstance(statement, ast.Return):
+                    require(statement.value is not None)
+                    return self.returned(self.value(statement.value, names), names)  # type: ignore[arg-type]
+                if isinstance(statement, ast.If):
+                    return self._branch(statement, rest, names)
+                if isinstance(statement, ast.For):
+                    return self.run([*self._unrolled(statement, names), *rest], names)
+                if isinstance(statement, _Bind):
+                    names[statement.name] = names[statement.items][statement.position]
+                else:
+                    self._do(statement, names)
             except NotRead as failure:
                 failure.at(statement, self.function.__code__)
                 raise
@@ -342,7 +341,7 @@ class Reader:
         several = len(arguments) == 1 and are_several(arguments[0])
         if several or len(arguments) == 1 and isinstance(arguments[0], Picture):
             require(not keywords and callable(function))
-            return _noted(applied(function, arguments[0], _read), names)
+            return noted(applied(function, arguments[0], read_call), names)
         return made_object(function, arguments, keywords)
 
     def _known(
@@ -355,7 +354,7 @@ class Reader:
         if known is None:
             raise NotRead
         try:
-            return _noted(known(*arguments, **keywords), names)
+            return noted(known(*arguments, **keywords), names)
         except (TypeError, ValueError):  # arguments that the function does not have
             raise NotRead from None
 
@@ -368,7 +367,7 @@ class _Bind(ast.stmt):
         self.name, self.items, self.position = name, items, position
 
 
-def _noted(value: Any, names: dict[str, Any]) -> Any:
+def noted(value: Any, names: dict[str, Any]) -> Any:
     if isinstance(value, Picture) or are_several(value):
         names[MADE].extend(leaves(value))
     return value

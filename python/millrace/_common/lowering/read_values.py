@@ -19,7 +19,8 @@ class NotRead(Exception):
 
     def at(self, node: ast.expr | ast.stmt, code: types.CodeType) -> None:
         """Who knows of the innermost part of the code says so first."""
-        self._at = self._at or (node, code)
+        if hasattr(node, "lineno"):
+            self._at = self._at or (node, code)
 
     @property
     def place(self) -> str:

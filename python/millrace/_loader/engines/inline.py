@@ -66,7 +66,7 @@ class InlineEngine(Counting):
             make = partial(make_fetcher, *arguments, *how)
         goes_on = saved is not None and not saved.finished
         self.fetcher = make() if goes_on else begin_epoch(setup.dataset, make)
-        self._pictures = PictureCounts() if loader.pictures == "lazy" else None
+        self._pictures = PictureCounts() if loader.pictures != "pillow" else None
         # of the thread that calls next(): which one it is, and what looks at its stack
         self._asker: Asker | None = None
         self._stacks: StackSampler

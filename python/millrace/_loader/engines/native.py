@@ -37,6 +37,8 @@ class NativeSpec:
     """shares_batches: whether threads share the rows of a batch, or each makes whole ones."""
     place: Any = None
     repeats: Any = None
+    item_count: int | None = None
+    """Of a dataset that Python has, and whose samples depend on how often their index came before."""
     python_collate: Any = None
     """What makes the consumer's batches of those that collated() returns, if anything does."""
     late: type[TimeoutError] = TimeoutError

@@ -122,7 +122,7 @@ class ProcessEngine(WorkerEngine):
             "watches": progress.recorder is not None and not progress.streams and setup.prefix is None,
             "prefix": None if setup.prefix is None else setup.prefix.standing(setup),
             "draws": progress.draws,
-            "pictures": loader.pictures == "lazy",
+            "pictures": loader.pictures != "pillow",
             "turns": turns,
         }
 

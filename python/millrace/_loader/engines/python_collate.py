@@ -54,18 +54,19 @@ class PythonCollate:
     def __call__(self, batch: list[Any]) -> Any:
         """Of what default_collate would return."""
         with during(COLLATE):
-            if self.of_batch:
-                if self.targets is not None:
-                    # A tuple, as default_collate has a field of its samples: texts are returned as they are.
-                    targets = tuple(self.targets(batch[1].tolist()))
-                    batch = [batch[0], default_collate(targets)]  # type: ignore[arg-type]
-                if self.form is not None:
-                    batch = self.form(*batch)
-                if self.function is None:
-                    return batch
-                made = self.function(*batch) if self.spread else self.function(batch)
-                return _pair(made) if self.as_tuple else made
-            return self.function(self._samples(*batch))
+            if not self.of_batch:
+                return self.function(self._samples(*batch))
+            batch = self._batch(*batch)
+            if self.function is None:
+                return batch
+            made = self.function(*batch) if self.spread else self.function(batch)
+            return _pair(made) if self.as_tuple else made
+
+    def _batch(self, pictures: Any, labels: Any) -> Any:
+        if self.targets is not None:
+            # A tuple, as default_collate has a field of its samples: texts are returned as they are.
+            labels = default_collate(tuple(self._targets(labels)))  # type: ignore[arg-type]
+        return [pictures, labels] if self.form is None else self.form(pictures, labels)
 
     def seeded(self, batch: list[Any], *place: int) -> Any:
         """With generators of its own, seeded from `place`: the loader's seed, the epoch, the step, the
@@ -79,7 +80,7 @@ class PythonCollate:
         with generators_seeded(place, self._torch_alone):
             return traced(self, labels, shape)
 
-    def _samples(self, pictures: Any, labels: torch.Tensor) -> list[Any]:
+    def _samples(self, pictures: Any, labels: Any) -> list[Any]:
         views = [pictures] if self.views is None else self.views.in_order(pictures)
         by_view = [view if isinstance(view, tuple) else view.unbind(0) for view in views]  # tuple: ragged
         if self.row_type is np.ndarray:
@@ -87,9 +88,12 @@ class PythonCollate:
         elif self.row_type is not torch.Tensor:
             by_view = [[row.as_subclass(self.row_type) for row in rows] for rows in by_view]
         rows = by_view[0] if self.views is None else map(self.views.sample, zip(*by_view))
-        numbers = labels.tolist()
-        targets = numbers if self.targets is None else self.targets(numbers)
+        targets = self._targets(labels)
         return list(zip(rows, targets) if self.form is None else map(self.form, rows, targets))
+
+    def _targets(self, labels: Any) -> list[Any]:
+        numbers = labels.tolist()
+        return numbers if self.targets is None else self.targets(numbers)
 
 
 def with_targets(

@@ -121,7 +121,7 @@ class _Thread(threading.Thread):
         self._where = f"in DataLoader worker thread {self._number}"
         self._prefix = None if setup.prefix is None else setup.prefix.standing(setup, seeds=False)
         self.clock = _core.StageClock()
-        self._pictures = PictureCounts() if loader.pictures == "lazy" else None
+        self._pictures = PictureCounts() if loader.pictures != "pillow" else None
 
     def terminate(self) -> None:
         self._stopping = True

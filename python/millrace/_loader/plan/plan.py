@@ -166,6 +166,8 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     except NotLowered as refusal:
         return Plan((Stage("loader", False, str(refusal)),), None)
     recogniser = recogniser_of(loader.dataset)
+    if recogniser is _PYTHON_CODE and loader.pictures == "native":
+        recogniser = late(".items:recogniser_of_items")(loader) or recogniser
     if recogniser is _PYTHON_CODE and not explained:
         return Plan((), None)
     stages, part = Stages(), None

@@ -48,7 +48,7 @@ class PythonMaker(OfPython):
         self._fetcher = make_fetcher(_DatasetKind.Map, seeded, *how)
         put_place(OF_ACTOR)
         torch.set_num_threads(1)  # as in torch's worker processes
-        if loader.pictures == "lazy":
+        if loader.pictures != "pillow":
             everywhere(PictureCounts())
         info = _utils.worker.WorkerInfo
         self._info = info(id=0, num_workers=1, seed=0, dataset=loader.dataset)
