@@ -45,6 +45,7 @@ def body_of(function: types.FunctionType) -> list[ast.stmt]:
     function as a whole.
     """
     code = function.__code__
+    require(not code.co_kwonlyargcount and not code.co_flags & _OTHER_KINDS)
     source = "".join(linecache.getlines(code.co_filename, function.__globals__))
     file = _file(code.co_filename, source)
     require(code in file.codes)  # or the file has changed, or what was compiled was not this text
@@ -132,7 +133,7 @@ def of_one_argument(function: Any) -> tuple[types.FunctionType, dict[Any, Any], 
     if not isinstance(function, types.FunctionType):
         return None
     code, free = function.__code__, _free_argument_of(function, bound)
-    if free is None or code.co_kwonlyargcount or code.co_posonlyargcount or code.co_flags & _OTHER_KINDS:
+    if free is None or code.co_posonlyargcount:
         return None
     return function, bound, free
 

@@ -172,7 +172,7 @@ def _called(function: types.FunctionType, arguments: tuple[Any, ...], lines: _Li
     """What a function of positional arguments returns."""
     code = function.__code__
     lines.calls += 1
-    require(lines.calls <= _MOST_CALLS and not code.co_kwonlyargcount and not code.co_flags & 0x0C)
+    require(lines.calls <= _MOST_CALLS)
     names = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     missing = len(names) - len(arguments)
