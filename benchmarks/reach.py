@@ -1,9 +1,9 @@
-"""Thirty pipelines as people write them, and what one changed import line makes of each: torch's loader and
+"""Pipelines as people write them, and what one changed import line makes of each: torch's loader and
 millrace's in turns.
 
     python -m benchmarks.reach [--images DIR] [--rounds 7] [--out FILE.jsonl] [pipeline ...]
 
-The pipelines are in reach_pipelines.py; over two workers where their names do not say otherwise. Before
+The pipelines are in reach_pipelines.py and reach_items.py; over two workers where their names do not say otherwise. Before
 anything is timed, the batches of an epoch must be equal, value by value, or, where both sides draw their own
 crops and operations, of the same forms, types and brightness. `runs` says what made millrace's batches:
 "native", or the Python dataset in "processes" or "inline", with what its pictures became. A pipeline whose
@@ -149,9 +149,7 @@ def measure(name: str, root: Path, rounds: int, cpus: list[int]) -> Iterator[dic
     import millrace
     from millrace.datasets import webdataset as our_webdataset
 
-    from benchmarks.reach_pipelines import PIPELINES
-
-    make, equal = PIPELINES[name]
+    make, equal = pipelines()[name]
     packages: tuple[ModuleType | None, ModuleType] = _webdataset(), our_webdataset
     made = {
         side: make(root, cls, package)
@@ -170,6 +168,12 @@ def measure(name: str, root: Path, rounds: int, cpus: list[int]) -> Iterator[dic
         **run_facts(PACKAGES),
     }
     yield from rows_in_turns(sides, rounds, cpus, common, lambda _: 1)
+
+
+def pipelines() -> dict[str, Any]:
+    from benchmarks import reach_items, reach_pipelines
+
+    return {**reach_pipelines.PIPELINES, **reach_items.PIPELINES}
 
 
 def _webdataset() -> ModuleType | None:
@@ -194,19 +198,18 @@ def row(name: str, records: list[dict]) -> str:
 
 
 def main() -> None:
-    from benchmarks.reach_pipelines import PIPELINES
-
+    known = pipelines()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("pipeline", nargs="*", default=list(PIPELINES), help="parts of names")
+    parser.add_argument("pipeline", nargs="*", default=list(known), help="parts of names")
     parser.add_argument("--images", default=str(ROOT / "demo_data" / "photos"), help="class folders of JPEGs")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", default="benchmarks/results/reach/local.jsonl", help="results are appended")
     given = parser.parse_args()
-    names = [name for name in PIPELINES if any(part in name for part in given.pipeline)]
+    names = [name for name in known if any(part in name for part in given.pipeline)]
     if not names:
-        parser.error(f"no pipeline has {' or '.join(given.pipeline)} in its name: {'; '.join(PIPELINES)}")
+        parser.error(f"no pipeline has {' or '.join(given.pipeline)} in its name: {'; '.join(known)}")
     cpus, kept = hold_to_cpus(2), {}
     with tempfile.TemporaryDirectory() as folder:
         make_data(Path(folder), photos(given.images, PHOTOS))

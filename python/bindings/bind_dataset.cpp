@@ -184,12 +184,23 @@ std::shared_ptr<const loader::ImageDataset> native_dataset(const py::handle& dat
   return dataset.cast<Dataset&>().native;
 }
 
+namespace {
+
+loader::ModeRule mode_rule(const std::string& name) {
+  if (name == "any") return loader::ModeRule::any;
+  if (name == "rgb") return loader::ModeRule::rgb;
+  if (name == "grey_or_rgb") return loader::ModeRule::grey_or_rgb;
+  throw py::value_error("modes='" + name + "' is none of any, rgb, grey_or_rgb");
+}
+
+}  // namespace
+
 void bind_dataset(py::module_& m) {
   using Labels = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
   py::class_<Dataset>(m, "ImageDataset")
       .def(py::init([](const std::shared_ptr<sources::SampleFiles>& files, const Labels& labels,
                        const py::object& pipeline, const py::object& fallback, bool stacked, bool forms,
-                       bool ragged) {
+                       bool ragged, const std::string& modes) {
              if (labels.size() != 0 && labels.size() != files->size())
                throw py::value_error("there are " + std::to_string(files->size()) + " files but " +
                                      std::to_string(labels.size()) + " labels");
@@ -205,6 +216,7 @@ void bind_dataset(py::module_& m) {
              native->stacked = stacked;
              native->forms = forms;
              native->ragged = ragged;
+             native->modes = mode_rule(modes);
              static_cast<void>(native->shapes());
              if (!fallback.is_none()) native->fallback = std::make_shared<PythonFallback>(fallback);
              auto dataset = std::make_unique<Dataset>();
@@ -212,7 +224,8 @@ void bind_dataset(py::module_& m) {
              return dataset;
            }),
            py::arg("files"), py::arg("labels"), py::arg("pipeline"), py::arg("fallback") = py::none(),
-           py::arg("stacked") = false, py::arg("forms") = false, py::arg("ragged") = false)
+           py::arg("stacked") = false, py::arg("forms") = false, py::arg("ragged") = false,
+           py::arg("modes") = "any")
       .def("__len__", [](const Dataset& d) { return d.native->files->size(); })
       .def("row", &Dataset::row, py::arg("index"), py::arg("seed"), py::arg("epoch"),
            py::arg("occurrence") = 0, py::arg("interleaved") = false, py::arg("form") = 0)

@@ -8,7 +8,7 @@ of the system -> OSError.
 
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -613,6 +613,8 @@ class ImageDataset:
 
     `ragged`: each row has the shape that its picture gives it. Batches have a tuple of rows then, tensors of
     shape (C, H, W) in memory that the batch's rows share; of several views a list of such tuples.
+
+    `modes`: "rgb": only of pictures that are stored so; "grey_or_rgb": or in grey; others are errors.
     """
 
     def __init__(
@@ -624,6 +626,7 @@ class ImageDataset:
         stacked: bool = False,
         forms: bool = False,
         ragged: bool = False,
+        modes: Literal["any", "rgb", "grey_or_rgb"] = "any",
     ) -> None: ...
     def __len__(self) -> int: ...
     def row(

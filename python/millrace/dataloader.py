@@ -65,9 +65,10 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
             memory_budget (bytes, or a share of the memory; None: 0.1), and kept in tune_file.
         native: "auto", "never", or "require": UnavailableError at `iter()` where the engine cannot run.
         worker_method: "process", "thread", or "auto": where a dataset that is Python code runs.
-        pictures: "lazy": JPEGs that such a dataset opens are decoded where they are looked at, by the engine
-            (docs/pictures.md); "pillow": by Pillow; "native": where `__getitem__` can be read, the engine
-            makes its samples, with draws of its own (docs/native.md). None: $MILLRACE_PICTURES, else "lazy".
+        pictures: "native": where the `__getitem__` of such a dataset can be read, the engine makes the
+            pictures, with draws of its own (docs/native.md); else, and with "lazy", JPEGs that it opens are
+            decoded where they are looked at, by the engine (docs/pictures.md); "pillow": by Pillow. None:
+            $MILLRACE_PICTURES, else "native".
     Samples that cannot be read
         on_error: "raise"; "skip": samples from the epoch's end take their place; "replace": the next readable
             index does. `stats()["errors"]` lists what was left out.
@@ -89,7 +90,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
     native: Literal["auto", "never", "require"] = "auto"
     on_error: Literal["raise", "skip", "replace"] = "raise"
     worker_method: Literal["auto", "process", "thread"] = "auto"
-    pictures: Literal["native", "lazy", "pillow"] = "lazy"
+    pictures: Literal["native", "lazy", "pillow"] = "native"
     snapshot_every_n_steps: int | None = 1
     equal_steps: Literal["pad", "drop", "repeat"] | None = None
     auto_epoch: bool = False

@@ -21,6 +21,22 @@ void refuse_large(const PictureHeader& header, int64_t most_quiet_pixels) {
             " on Pillow refuses or warns by limits of its own, which only it applies; shrink the picture");
 }
 
+StoredMode mode_of(const JpegHeader& header) {
+  if (header.precision != 8) return StoredMode::other;
+  return header.components == 3   ? StoredMode::rgb
+         : header.components == 1 ? StoredMode::grey
+                                  : StoredMode::other;
+}
+
+StoredMode mode_of(const PngFile& file) {
+  if (file.depth != 8) return StoredMode::other;
+  return file.color == PngColor::rgb    ? StoredMode::rgb
+         : file.color == PngColor::grey ? StoredMode::grey
+                                        : StoredMode::other;
+}
+
+StoredMode mode_of(const WebPFile&) { return StoredMode::other; }
+
 // Counts what looks like scans, thumbnails' too.
 bool is_scan_bomb(std::span<const uint8_t> bytes) {
   int scans = 0;
@@ -50,7 +66,7 @@ struct PictureDecoder::Impl {
 
   template <typename File>
   PictureHeader keep(ImageFormat format, const File& found) {
-    const PictureHeader header{format, found.width, found.height, found.orientation};
+    const PictureHeader header{format, found.width, found.height, found.orientation, mode_of(found)};
     if (format != ImageFormat::jpeg) refuse_large(header, most_quiet_pixels);
     file = found;
     return header;

@@ -18,10 +18,15 @@
 
 namespace millrace::codecs {
 
+// What a picture is before anybody converts it: Pillow's modes L and RGB. `other` are all else and pictures of
+// which it is not known here, as WebP's, whose alpha may lie in their pixels.
+enum class StoredMode : uint8_t { other, grey, rgb };
+
 struct PictureHeader {
   ImageFormat format = ImageFormat::unknown;
   int32_t width = 0, height = 0;  // as stored, before orientation
   int orientation = 1;            // EXIF 1..8
+  StoredMode mode = StoredMode::other;
 };
 
 // Whether a fallback decoder has the last word, after `refusal` by a PictureDecoder. It has not about bombs

@@ -27,6 +27,11 @@ class FallbackDecoder {
                       int* orientation) const = 0;
 };
 
+// Which pictures there may be: all, converted to RGB; or those alone whose mode is RGB, or that or grey, as
+// they are stored. Of others the error has the kind `unavailable`, and no fallback is asked: who wants the
+// modes of files knows what to do with them.
+enum class ModeRule : uint8_t { any, rgb, grey_or_rgb };
+
 struct ImageDataset {
   std::shared_ptr<const sources::SampleFiles> files;
   std::vector<int64_t> labels;  // as many as files, or none: then labels are somebody else's business, and 0
@@ -41,6 +46,7 @@ struct ImageDataset {
   bool forms = false;
   // Whether each row of a batch has the shapes that its own picture gives it (Batch::ragged).
   bool ragged = false;
+  ModeRule modes = ModeRule::any;
   std::shared_ptr<const FallbackDecoder> fallback;  // null: the codecs' refusals stand
 
   const transforms::ImagePipeline& pipeline() const { return *views.front(); }

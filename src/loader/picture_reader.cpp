@@ -20,6 +20,7 @@ const codecs::PictureHeader& PictureReader::open(std::span<const uint8_t> bytes)
     fall_back(refusal);
     return header_;
   }
+  check_mode();
   // Of other formats the decoder left those to the fallback, which looks at their size itself.
   if (rules_ && int64_t{header_.width} * header_.height > most_quiet_pixels_)
     rules_->check_size(header_.width, header_.height, name_());
@@ -41,7 +42,7 @@ base::ImageView PictureReader::decode(base::Rect region) {
 }
 
 void PictureReader::fall_back(const Error& refusal) {
-  if (!fallback_) throw refusal;
+  if (!fallback_ || modes_ != ModeRule::any) throw refusal;
   if (!codecs::left_to_fallback(refusal, bytes_)) check_jpeg(refusal);
   const codecs::PictureHeader promised = header_;  // empty when there is none
   try {
@@ -56,6 +57,14 @@ void PictureReader::fall_back(const Error& refusal) {
   header_.height = pixels_.view().height;
   if (promised.width != 0 && (promised.width != header_.width || promised.height != header_.height))
     throw refusal;
+}
+
+void PictureReader::check_mode() const {
+  const bool grey = modes_ == ModeRule::grey_or_rgb && header_.mode == codecs::StoredMode::grey;
+  if (modes_ == ModeRule::any || header_.mode == codecs::StoredMode::rgb || grey) return;
+  throw Error(ErrorKind::unavailable, std::string("the picture's mode is not RGB") +
+                                          (modes_ == ModeRule::rgb ? "" : " or grey") +
+                                          " of 8 bits, or not known before it is decoded");
 }
 
 // Returns only for a JPEG that the fallback is to decode: one that is too large for any but its own limits.

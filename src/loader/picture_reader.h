@@ -23,11 +23,11 @@ class PictureReader {
  public:
   // `fallback` and `times`, which books the decoding, are borrowed and may be null; `name` says what the
   // fallback is to call the file. `upright`: the orientation is used, so the fallback is asked for one that the
-  // codecs do not know.
+  // codecs do not know. `modes`: others are refused, before they are decoded.
   PictureReader(const FallbackDecoder* fallback, std::function<std::string()> name, trace::StageTimes* times,
-                bool upright = false)
+                bool upright = false, ModeRule modes = ModeRule::any)
       : fallback_(fallback), rules_(dynamic_cast<const PictureRules*>(fallback)), name_(std::move(name)),
-        times_(times), upright_(upright),
+        times_(times), upright_(upright), modes_(modes),
         most_quiet_pixels_(rules_ ? rules_->most_quiet_pixels() : codecs::kMaxPixels / 2),
         decoder_(fallback ? codecs::JpegRule::strict : codecs::JpegRule::lenient, most_quiet_pixels_,
                  rules_ ? rules_->png_texts() : codecs::PngTextLimits{}) {}
@@ -44,12 +44,14 @@ class PictureReader {
  private:
   void fall_back(const Error& refusal);
   void check_jpeg(const Error& refusal) const;
+  void check_mode() const;
 
   const FallbackDecoder* const fallback_;
   const PictureRules* const rules_;  // the fallback's, or null
   const std::function<std::string()> name_;
   trace::StageTimes* const times_;
   const bool upright_;
+  const ModeRule modes_;
   const int64_t most_quiet_pixels_;
   std::span<const uint8_t> bytes_;
   codecs::PictureHeader header_;

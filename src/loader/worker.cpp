@@ -63,7 +63,8 @@ struct Worker::Impl {
         picture(
             dataset->fallback.get(), [this] { return name(); }, times,
             std::any_of(dataset->views.begin(), dataset->views.end(),
-                        [](const auto& view) { return view->needs_orientation(); })) {}
+                        [](const auto& view) { return view->needs_orientation(); }),
+            dataset->modes) {}
 
   transforms::OutputShape prepare(const base::SampleKey& key, size_t form);
   const transforms::ImagePipeline& pipeline() const { return *made.front(); }

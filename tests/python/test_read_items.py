@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import seen_items
 import torch
 from loader_data import torchvision_or_skip
 from millrace import transforms
+from millrace._common.lowering.read_items import read_item
 from pictures import make_picture
 from seen_items import SEEN, Base
 from torch.utils.data import DataLoader as TorchLoader
@@ -57,18 +60,30 @@ def samples(batch: Any) -> Any:
     return batch
 
 
+def _others() -> list[Any]:
+    try:
+        import seen_other_items
+    except ImportError:  # OpenCV or pandas
+        return []
+    return seen_other_items.SEEN
+
+
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("cls", SEEN)
+@pytest.mark.parametrize("cls", [*SEEN, *_others()])
 def test_batches_are_torchs(cls, workers, root):
-    dataset = cls(root, COUNT, EVEN)
-    for part in (dataset, Subset(dataset, [5, 3, -1, 5, 0]), Subset(Subset(dataset, range(2, 9)), [6, 0])):
+    dataset, alike = cls(root, COUNT, EVEN), getattr(cls, "alike", cls)(root, COUNT, EVEN)
+
+    def parts(whole: Any) -> list[Any]:
+        return [whole, Subset(whole, [5, 3, -1, 5, 0]), Subset(Subset(whole, range(2, 9)), [6, 0])]
+
+    for part, other in zip(parts(dataset), parts(alike)):
         for options in ({}, {"collate_fn": samples}, {"batch_sampler": [[1, -1], [2], [0, 1, 0]]}):
             if part is not dataset and "batch_sampler" in options:
                 continue
             size = () if "batch_sampler" in options else (4,)
             loader = loader_of(part, *size, num_workers=workers, **options)
             assert is_native(loader)
-            assert same(list(loader), list(TorchLoader(part, *size, **options)))
+            assert same(list(loader), list(TorchLoader(other, *size, **options)))
             assert loader.stats()["bytes"] > 0
 
 
@@ -200,10 +215,63 @@ def test_indices_of_other_kinds(root):
     assert same(list(loader), list(TorchLoader(Keys(root, COUNT, EVEN), batch_sampler=lists)))
 
 
+# -- a reader that makes mistakes
+# ----------------------------------------------------------------------------------------------
+
+
+def mistaken(values: Any = lambda path, label: (path, label), **changes: Any) -> Any:
+    def read(dataset: Any) -> Any:
+        item = read_item(dataset)
+        return replace(item, values=lambda index: values(*item.values(index)), **changes)
+
+    return read
+
+
+MISTAKES = [
+    ("[0-3] for [0-2]\\)", mistaken(lambda path, label: (path, label + 1)), DRAWN),
+    ("a picture 0", mistaken(lambda path, label: (str(Path(path).with_name("9.jpg")), label)), EVEN),
+    ("list for tuple", mistaken(form=[-1, 0]), EVEN),
+    ("int for Tensor", mistaken(form=(0, -1)), DRAWN),
+    ("3 values for 2", mistaken(form=(-1, 0, 0)), EVEN),
+]
+
+
+@pytest.mark.parametrize(("said", "read", "transform"), MISTAKES)
+def test_mistakes_are_told_and_reach_no_batch(root, monkeypatch, said, read, transform):
+    monkeypatch.setattr("millrace._loader.plan.items.read_item", read)
+    dataset = seen_items.Pairs(root, COUNT, transform)
+    loader = loader_of(Subset(dataset, [8, 6, 4, 2, 7]), 4)
+    before = torch.get_rng_state()
+    with pytest.warns(UserWarning, match=said):
+        assert not is_native(loader)
+    assert torch.equal(torch.get_rng_state(), before)
+    with pytest.warns(UserWarning, match="not read rightly"):
+        assert same(outcome(loader), outcome(TorchLoader(loader.dataset, 4)))
+
+
+def test_pictures_that_the_engine_does_not_make_are_pythons(root, monkeypatch, recwarn):
+    """Of all files: one among others is made by Python, with its batch."""
+    nowhere = mistaken(lambda path, label: ("nowhere", label))
+    monkeypatch.setattr("millrace._loader.plan.items.read_item", nowhere)
+    loader = loader_of(seen_items.Pairs(root, COUNT, EVEN), 4)
+    assert "Pairs runs in Python: the engine decodes no picture of its kind" in loader.explain()
+    assert not recwarn.list and same(list(loader), list(TorchLoader(loader.dataset, 4)))
+
+
+def test_samples_are_compared_once(root, monkeypatch):
+    compared = []
+    monkeypatch.setattr(
+        "millrace._loader.plan.items_check._of_sample", lambda *sample: compared.append(sample)
+    )
+    dataset = seen_items.Pairs(root, COUNT, DRAWN)
+    for part in (dataset, dataset, Subset(dataset, [0])):
+        list(loader_of(part, 4))
+    assert len(compared) == 3
+
+
 # -- what is changed in such a function
 # ----------------------------------------------------------------------------------------------
 
-SOURCE = Path(seen_items.__file__).read_text()
 CHANGES = """
 return 0
 return None
@@ -243,12 +311,12 @@ with open(self.root + '/0.jpg', 'rb') as f: img = f.read()
 """.strip().splitlines()
 
 
-def mutated(draw: random.Random) -> tuple[str, str]:
+def mutated(draw: random.Random, classes: list[Any]) -> tuple[str, str]:
     """(name of a class, the module's source in which it is changed)"""
-    tree = ast.parse(SOURCE)
-    name = draw.choice([cls.__name__ for cls in SEEN])
-    cls = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    function = draw.choice([node for node in cls.body if isinstance(node, ast.FunctionDef)])
+    cls = draw.choice(classes)
+    tree, name = ast.parse(Path(inspect.getfile(cls)).read_text()), cls.__name__
+    found = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    function = draw.choice([node for node in found.body if isinstance(node, ast.FunctionDef)])
     body, index = function.body, function.args.args[1].arg
     kind = draw.choice(["insert", "insert", "operator", "constant", "delete", "swap", "attribute"])
     if kind == "insert":
@@ -282,12 +350,12 @@ def outcome(loader: Any) -> Any:
         return type(error)
 
 
-def check_mutations(seed: int, count: int, root: Any, folder: Any) -> int:
+def check_mutations(seed: int, count: int, root: Any, folder: Any, classes: list[Any]) -> int:
     """How many of them are native."""
     draw, native = random.Random(seed), 0
     for number in range(count):
         try:
-            name, source = mutated(draw)
+            name, source = mutated(draw, classes)
         except ValueError:  # a number within an f-string has no source
             continue
         path = folder / f"mutated_{seed}_{number}.py"
@@ -309,12 +377,21 @@ def check_mutations(seed: int, count: int, root: Any, folder: Any) -> int:
     return native
 
 
+@pytest.fixture
+def unchecked(monkeypatch):
+    """The reader alone, without the samples that are compared."""
+    monkeypatch.setattr("millrace._loader.plan.items.difference", lambda *arguments: "")
+
+
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@pytest.mark.usefixtures("unchecked")
 def test_a_changed_function_is_never_another_batch(root, tmp_path):
-    assert 10 < check_mutations(1, 60, root, tmp_path) < 50
+    assert 10 < check_mutations(1, 60, root, tmp_path, SEEN) < 50
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_many_changed_functions(root, tmp_path, seed):
-    check_mutations(seed, 300, root, tmp_path)
+    check_mutations(seed, 300, root, tmp_path, SEEN if seed % 2 else _others())

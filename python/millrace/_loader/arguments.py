@@ -89,7 +89,7 @@ OURS = {
     "native": "auto",
     "on_error": "raise",
     "worker_method": "auto",
-    "pictures": "lazy",
+    "pictures": "native",
     "snapshot_every_n_steps": 1,
     "equal_steps": None,
     "auto_epoch": False,
@@ -263,9 +263,9 @@ def checked_sampler(sampler: Any, batch_size: int | None) -> None:
 
 
 def checked_pictures(pictures: Any) -> Any:
-    """None: what the environment says, else "lazy"."""
+    """None: what the environment says, else "native"."""
     if pictures is None:
-        pictures = os.environ.get("MILLRACE_PICTURES", "lazy")
+        pictures = os.environ.get("MILLRACE_PICTURES", "native")
     _one_of("pictures", pictures, tuple(PICTURES))
     return pictures
 

@@ -27,6 +27,7 @@ from .._history.draws import put_back
 from .._history.hashes import BatchHash
 from .._history.recorder import BatchHistory, EpochLog, Step, described
 from .._loader.engine import RunRecord
+from .._loader.engines.items import ItemSpec
 from .._loader.engines.native import DeviceImageSpec, ImageSpec, NativeSpec, one_batch
 from .._loader.iterator import iterator_over
 from .._loader.plan import make_plan
@@ -125,6 +126,10 @@ def seen(loader: Any, step: int, epoch: int | None, draws: bool) -> dict[str, An
     if (why := _approximate(loader, log, number, known)) is not None:
         result["approximate"] = why
     spec = make_plan(loader).spec
+    if isinstance(spec, ItemSpec) and known.rows is not None:
+        rows = known.rows.tolist() if hasattr(known.rows, "tolist") else list(known.rows)
+        result["indices"] = np.asarray(spec.rows(rows)).tolist()
+        result["paths"] = [name for index in result["indices"] for name in spec.names(index)]
     if isinstance(spec, ImageSpec) and known.rows is not None:
         indices, occurrences = (
             (known.rows, known.occurrences) if exact else _keys(loader, log, number, spec, known.rows)

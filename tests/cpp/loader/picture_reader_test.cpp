@@ -134,6 +134,32 @@ TEST(PictureReader, DamageThatShowsInDecodingGoesToTheFallback) {
   EXPECT_EQ(error_of(nullptr, bytes, true).kind(), ErrorKind::corrupt_data);
 }
 
+TEST(PictureReader, ModesAreThoseOfTheFiles) {
+  const Painter painter(5, 5);
+  const auto opens = [&](ModeRule modes, const std::string& name) {
+    PictureReader reader(&painter, [] { return "name"; }, nullptr, false, modes);
+    try {
+      return reader.open(data_file(name)).width > 0;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::unavailable) << name;
+      return false;
+    }
+  };
+  for (const char* rgb : {"jpeg/420_q75.jpg", "jpeg/rgb.jpg", "png/rgb8.png"})
+    for (const ModeRule modes : {ModeRule::any, ModeRule::rgb, ModeRule::grey_or_rgb})
+      EXPECT_TRUE(opens(modes, rgb)) << rgb;
+  for (const char* grey : {"jpeg/grey_q85.jpg", "png/grey8.png"}) {
+    EXPECT_TRUE(opens(ModeRule::grey_or_rgb, grey)) << grey;
+    EXPECT_FALSE(opens(ModeRule::rgb, grey)) << grey;
+  }
+  for (const char* other :
+       {"jpeg/cmyk.jpg", "png/palette8.png", "png/grey1.png", "png/rgb_alpha8.png", "png/rgb16.png"}) {
+    EXPECT_FALSE(opens(ModeRule::rgb, other)) << other;
+    EXPECT_FALSE(opens(ModeRule::grey_or_rgb, other)) << other;
+  }
+  EXPECT_EQ(painter.calls, 0) << "who wants a mode is told, and Pillow is not asked to convert";
+}
+
 TEST(PictureReader, OfTwoRefusalsTheOneThatKnowsTheOffsetIsTold) {
   Bytes png = data_file("png/rgb8.png");
   png.resize(png.size() - 1);

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
 from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of, policy_class
-from .crops import STACKED, CropOf, OfEach
+from .crops import CropOf, OfEach
 from .grey import check_grey
 from .read_source import read_or_place
 from .read_values import Maybe, Op, Picture, Steps
@@ -25,6 +24,8 @@ MOST_NESTED = 32
 _OF_THREE_CHANNELS = ("RandomErasing", "GaussianNoise")
 # What may follow RandomErasing.
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
+
+_OF_ARRAYS = "ToTensor", "ToImage", "ToPILImage", "Compose"
 
 _FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
 _FLIPS = ("horizontal_flip", "vertical_flip")
@@ -120,8 +121,14 @@ class Chain:
     tensor's.
     """
 
-    def __init__(self, rules: dict[str, Rule], timm_rules: Callable[[], dict[str, Rule]]) -> None:
+    def __init__(
+        self,
+        rules: dict[str, Rule],
+        timm_rules: Callable[[], dict[str, Rule]],
+        add_read: Callable[[Chain, Any], None],
+    ) -> None:
         self.rules, self.timm_rules = rules, timm_rules  # by the transforms' names
+        self.add_read = add_read  # what adds the steps that a callable's source says
         self.names: list[str] = []
         self.depth = 0  # of callables that hold others
         self.families: set[str] = set()  # of libraries that transforms are of
@@ -132,6 +139,7 @@ class Chain:
         self.grey_from: int | None = None  # the first op of `picture` that gets a picture of one channel
         self.dtype: torch.dtype | None = None
         self.conversion = ""  # what made it a tensor
+        self.is_array = False  # the next transform gets an array of numpy in place of a PIL image
         self.multiply = False  # bytes become floats by * (1 / 255), not by / 255: they differ in the last bit
         self.normalize: list[dict[str, Any]] = []
         self.noise: list[dict[str, Any]] = []
@@ -173,7 +181,7 @@ class Chain:
 
     def add(self, transform: Any) -> None:
         if isinstance(transform, (Op, Maybe, CropOf, OfEach)):
-            return self._add_read(transform)
+            return self.add_read(self, transform)
         if isinstance(transform, Steps):
             return self.add_held(transform.function, transform.steps)
         name, family = type(transform).__name__, family_of(type(transform))
@@ -211,59 +219,13 @@ class Chain:
             raise NotLowered(f"{name} of one channel has no native form; make three by Grayscale(3)")
         if self.row_type is np.ndarray:
             raise NotLowered(f"{name} follows ToNumpy and takes its array; put ToNumpy last")
+        if self.is_array and name not in _OF_ARRAYS:
+            raise NotLowered(f"{name} gets an array; give it a PIL image, or put ToTensor before it")
         lower, family = rule
         lower(self, transform, family)
         self.names.append(name)
         if family in (OURS, V1) and self.row_type is not torch.Tensor:
             self.row_type = None  # v1's functions on v2's class of tensors
-
-    def _add_read(self, step: Op | Maybe | CropOf | OfEach) -> None:
-        """What a callable's source says."""
-        if isinstance(step, CropOf):
-            self._add_crop(step)
-        elif isinstance(step, OfEach):
-            self._add_of_each(step.transform)
-        elif step is STACKED:
-            if self.dtype is None or self.row_type is np.ndarray:
-                raise NotLowered("torch.stack takes tensors; convert each picture to one before it")
-            self.stacked_at, self.row_type = len(self.picture), torch.Tensor
-        elif isinstance(step, Maybe):
-            by_chance = SimpleNamespace(transforms=list(step.steps), p=step.p)
-            self.rules["RandomApply"](self, by_chance, V1)
-            inner = ", ".join(step_name(part) for part in step.steps)
-            self.names.append(f"{inner} by chance")
-        elif step.op["op"] == "rgb":
-            if self.dtype is not None:
-                raise NotLowered("a tensor has no convert()")
-            self.rules["RGB"](self, step, V1)
-            self.names.append(step.name)
-        else:
-            self.change_picture(step.op, step.name)
-            self.names.append(step.name)
-
-    def _add_crop(self, step: CropOf) -> None:
-        name, family = type(step.transform).__name__, family_of(type(step.transform))
-        if self.erasing or self.row_type is np.ndarray:
-            raise NotLowered(f"{name} follows RandomErasing or ToNumpy; put it before these")
-        if family != OURS:
-            self.families.add(str(family))
-        if family != V2 and self.row_type is not torch.Tensor:
-            self.row_type = None
-        height, width = pair(name, step.transform.size)
-        if step.flip is not None:
-            self.change({"op": step.flip, "p": 1.0})
-        self.change({"op": "center_crop", "height": height, "width": width, "place": step.place})
-        self.names.append(name)
-
-    def _add_of_each(self, transform: Any) -> None:
-        """v2's steps draw once for several pictures, and of several plain tensors they change the first."""
-        name, before = describe(transform), len(self.picture)
-        if self.dtype is not None and self.row_type is not loaded("torchvision.tv_tensors", "Image"):
-            raise NotLowered(f"{name} changes only the first of several tensors; put ToImage before it")
-        drawn = len(self.noise) + len(self.erasing)
-        self.add(transform)
-        if not all(map(is_fixed, self.picture[before:])) or drawn < len(self.noise) + len(self.erasing):
-            raise NotLowered(f"{name} draws once for several pictures; put it before them")
 
     def _rule(self, transform: Any, name: str, family: str | None) -> tuple[Rule, str] | None:
         """What lowers `transform`, and the family that it is of; None: nothing does."""
@@ -294,7 +256,7 @@ class Chain:
         return found
 
     def _tensor_state(self) -> tuple[Any, ...]:
-        return self.dtype, self.multiply, self.normalize, self.noise, self.grey_from
+        return self.is_array, self.dtype, self.multiply, self.normalize, self.noise, self.grey_from
 
     def add_held(self, holder: Any, parts: Sequence[Any]) -> None:
         before = len(self.names)
@@ -374,6 +336,7 @@ class Chain:
         self.change(op)
 
     def convert(self, name: str, dtype: torch.dtype) -> None:
+        self.is_array = False
         if self.dtype is not None:
             raise NotLowered(f"{name} follows another conversion to a tensor; keep one of them")
         self.dtype, self.conversion = dtype, name

@@ -85,7 +85,8 @@ def _is_mangled(node: ast.AST) -> bool:
     variable.
     """
     name = getattr(node, "id", None) or getattr(node, "attr", None)
-    return isinstance(name, str) and name.startswith("__")
+    is_method = isinstance(node, ast.Attribute) and node.attr.endswith("__")
+    return isinstance(name, str) and name.startswith("__") and not is_method
 
 
 @functools.lru_cache(16)

@@ -16,178 +16,77 @@ picture are read as those of a transform (read_source.py). All else, and the dat
 from __future__ import annotations
 
 import ast
-import builtins
-import functools
-import os
+import enum
 import types
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
-import numpy as np
 import torch
 
-from .crops import applied
-from .function_source import body_of, plain_attribute
-from .picture_calls import METHODS, known_call
+from .crops import applied, stacked
+from .function_source import body_of, plain_attribute, plain_variable
+from .item_parts import Item, Sample, root_of
+from .item_pictures import divided, method, opened
+from .item_values import (
+    METHODS,
+    OWNERS,
+    PURE,
+    Array,
+    Content,
+    File,
+    Lines,
+    Opened,
+    Value,
+    has_values,
+    is_pandas,
+    pictures_in,
+)
+from .picture_calls import METHODS as PICTURE_METHODS
+from .picture_calls import known_call
 from .read_source import MADE, Reader, check_uses, noted, read_call
-from .read_values import MadeDict, MadeList, NotRead, Op, Picture, Symbol, require
-from .recognising import loaded
+from .read_values import MadeDict, MadeList, NotRead, Picture, Symbol, require
 
-_MOST_CALLS = 8  # functions of the dataset's own, one in another
-_RGB = Op({"op": "rgb"}, 'convert("RGB")')
-# They look at their arguments alone, whatever these are.
-_PURE = (
-    (str, int, float, bool, len, tuple, list, abs, min, max, round, sum, os.path.join, os.fspath)
-    + (os.path.basename, os.path.dirname, os.path.splitext, Path, torch.tensor, torch.as_tensor)
-    + (torch.from_numpy, np.array, np.asarray, np.int64, np.float32)
-)
-_METHODS = frozenset(
-    {"item", "tolist", "strip", "split", "rsplit", "lower", "upper", "replace", "format", "zfill", "join"}
-    | {"joinpath", "with_suffix", "get", "startswith", "endswith", "astype", "decode", "long", "removesuffix"}
-)
-_OWNERS = (list, tuple, dict, str, np.ndarray, torch.Tensor)
-_PLAIN = (*_OWNERS, int, float, bool, type(None), torch.dtype, type, np.dtype)
+_MOST_CALLS = 64  # of functions of the dataset's own, loops unrolled
 _INDEXERS = ("iloc", "loc", "at", "iat", "values")
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
 _COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
-
-
-@dataclass(frozen=True)
-class Item:
-    """`values`: of an index, the path of its file, and then the sample's other values. `steps`: what is done
-    to the picture. `form`: lists, tuples and dicts of numbers of values, and None for the picture.
-    """
-
-    values: Callable[[int], tuple[Any, ...]]
-    steps: tuple[Any, ...]
-    form: Any
-
-
-class Value(Symbol):
-    """What the index decides; `name`: of the variable that has it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-class _File(Symbol):
-    """A file that is open for reading."""
-
-    def __init__(self, path: Any) -> None:
-        self.path = path
-
-
-class _Opened(Picture):
-    def __init__(self, path: Any) -> None:
-        super().__init__()
-        self.path = path
-
-
-class _Lines:
-    """The function of the index, as it grows."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.constants: dict[str, Any] = {}
-        self.values = self.calls = 0
-
-    def constant(self, value: Any) -> str:
-        name = f"k{len(self.constants)}"
-        self.constants[name] = value
-        return name
-
-    def argument(self, value: Any) -> str:
-        """What stands for it in an expression; of objects that are not plain, a call may do anything."""
-        if isinstance(value, Value):
-            return value.name
-        if type(value) in (tuple, list, MadeList) and any(map(_has_values, value)):
-            inner = "".join(f"{self.argument(part)}, " for part in value)
-            return f"({inner})" if type(value) is tuple else f"[{inner}]"
-        require(type(value) in _PLAIN or isinstance(value, (PurePath, np.generic)))
-        return self.constant(value)
-
-    def fresh(self) -> Value:
-        self.values += 1
-        return Value(f"t{self.values}")
-
-    def add(self, expression: str) -> Value:
-        value = self.fresh()
-        self.lines.append(f" {value.name} = {expression}")
-        return value
-
-    def parts(self, value: Value, count: int) -> tuple[Value, ...]:
-        parts = tuple(self.fresh() for _ in range(count))
-        self.lines.append(f" {''.join(f'{part.name}, ' for part in parts)} = {value.name}")
-        return parts
-
-    def function(self, results: list[Any]) -> Callable[[int], tuple[Any, ...]]:
-        names = "".join(
-            f"{value.name if isinstance(value, Value) else self.constant(value)}, " for value in results
-        )
-        space = dict(self.constants)
-        exec(_compiled("\n".join(["def values(index):", *self.lines, f" return {names}"])), space)
-        return space["values"]
-
-
-@functools.lru_cache(256)
-def _compiled(source: str) -> types.CodeType:
-    return compile(source, "<what an index decides>", "exec")
 
 
 def read_item(dataset: Any) -> Item:
     """NotRead: __getitem__ is no such function, or does more."""
     function = getattr(type(dataset), "__getitem__", None)
     require(isinstance(function, types.FunctionType) and "__getitem__" not in vars(dataset))
-    lines = _Lines()
+    lines = Lines()
     try:
-        made = _called(function, (dataset, Value("index")), lines)  # type: ignore[arg-type]
+        made = _called(function, [dataset, Value("index")], {}, lines)  # type: ignore[arg-type]
     except RecursionError:
         raise NotRead from None
-    pictures: list[Picture] = []
-    values: list[Any] = []
-
-    def form(value: Any) -> Any:
-        if isinstance(value, Picture):
-            pictures.append(value)
-            return None
-        if type(value) in (MadeList, tuple):
-            return (list if type(value) is MadeList else tuple)(map(form, value))
-        if type(value) is MadeDict:
-            return {key: form(part) for key, part in value.items()}
-        values.append(value)
-        return len(values)
-
-    sample = form(made)
-    require(len(pictures) == 1)
-    root: Any = pictures[0]
-    while root.before is not None:
-        root = root.before
-    require(isinstance(root, _Opened))
-    return Item(lines.function([root.path, *values]), tuple(pictures[0].steps()), sample)
+    return Sample(lines, made).item()
 
 
-def _called(function: types.FunctionType, arguments: tuple[Any, ...], lines: _Lines) -> Any:
-    """What a function of positional arguments returns."""
+def _called(
+    function: types.FunctionType, arguments: list[Any], keywords: dict[str, Any], lines: Lines
+) -> Any:
+    """What a function returns."""
     code = function.__code__
     lines.calls += 1
     require(lines.calls <= _MOST_CALLS)
     names = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
-    missing = len(names) - len(arguments)
-    require(0 <= missing <= len(defaults))
-    given = (*arguments, *defaults[len(defaults) - missing :])
+    given = dict(zip(names[len(names) - len(defaults) :], defaults))
+    require(len(arguments) <= len(names) and set(keywords) <= set(names[len(arguments) :]))
+    given |= {**dict(zip(names, arguments)), **keywords}
+    require(len(given) == len(names))
     reader = _ItemReader(function)
     reader.lines = lines
-    return reader.run(body_of(function), {**dict(zip(names, given)), MADE: MadeList()})
+    return reader.run(body_of(function), {**given, MADE: MadeList()})
 
 
 class _ItemReader(Reader):
-    lines: _Lines
+    lines: Lines
 
     def returned(self, value: Any, names: dict[str, Any]) -> Any:
-        check_uses([value] if isinstance(value, Picture) else _pictures(value), names)
+        check_uses(pictures_in(value), names)
         return value
 
     def run(self, statements: list[ast.stmt], names: dict[str, Any]) -> Any:
@@ -208,16 +107,28 @@ class _ItemReader(Reader):
         return [ast.copy_location(bound, statement), *statement.body]
 
     def _branch(self, statement: ast.If, rest: list[ast.stmt], names: dict[str, Any]) -> Any:
-        test = self.value(statement.test, names)
-        if callable(test) and not isinstance(test, Symbol):
-            kind = type(test)
-            require(not hasattr(kind, "__bool__"))
-            chosen = not hasattr(kind, "__len__") or len(test) > 0
-            return self.run([*(statement.body if chosen else statement.orelse), *rest], names)
-        return super()._branch(statement, rest, names)
+        chosen = self._chosen(self.value(statement.test, names))
+        if chosen is None:
+            return super()._branch(statement, rest, names)
+        return self.run([*(statement.body if chosen else statement.orelse), *rest], names)
+
+    def _chosen(self, test: Any) -> bool | None:
+        """Of callables, as `if self.transform:` asks; None: it is none."""
+        if not callable(test) or isinstance(test, Symbol):
+            return None
+        kind = type(test)
+        require(not hasattr(kind, "__bool__"))
+        return not hasattr(kind, "__len__") or len(test) > 0
+
+    def _of_IfExp(self, node: ast.IfExp, names: dict[str, Any]) -> Any:
+        chosen = self._chosen(self.value(node.test, names))
+        if chosen is None:
+            return super()._of_IfExp(node, names)
+        return self.value(node.body if chosen else node.orelse, names)
 
     def _bind(self, target: ast.expr, value: Any, names: dict[str, Any]) -> None:
         if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, Value):
+            require(not any(isinstance(part, ast.Starred) for part in target.elts))
             value = self.lines.parts(value, len(target.elts))
         super()._bind(target, value, names)
 
@@ -229,35 +140,52 @@ class _ItemReader(Reader):
             require(not node.attr.startswith("_"))
             return self.lines.add(f"{owner.name}.{node.attr}")
         require(not isinstance(owner, Symbol))
-        if _is_pandas(owner) and node.attr in _INDEXERS:
+        if is_pandas(owner) and node.attr in _INDEXERS:
             return getattr(owner, node.attr)
+        if isinstance(owner, enum.EnumMeta):
+            require(node.attr in owner.__members__)
+            return owner.__members__[node.attr]
         return plain_attribute(owner, node.attr)
 
     def _of_Subscript(self, node: ast.Subscript, names: dict[str, Any]) -> Any:
         owner, key = self.value(node.value, names), self.value(node.slice, names)
-        if type(owner) in (MadeDict, MadeList) or not isinstance(owner, Value) and not _has_values(key):
+        if is_pandas(owner) and type(key) is str:
+            return owner[key]
+        if type(owner) in (MadeDict, MadeList) or not isinstance(owner, Value) and not has_values(key):
             return super()._of_Subscript(node, names)
         if isinstance(owner, Value):
             return self.lines.add(f"{owner.name}[{self.lines.argument(key)}]")
-        require(type(owner) in _OWNERS or _is_pandas(owner))
+        require(type(owner) in OWNERS or is_pandas(owner))
         return self.lines.add(f"{self.lines.constant(owner)}[{self.lines.argument(key)}]")
 
     def _of_BinOp(self, node: ast.BinOp, names: dict[str, Any]) -> Any:
         left, right = self.value(node.left, names), self.value(node.right, names)
+        if isinstance(left, Array):
+            require(isinstance(node.op, ast.Div))
+            return divided(left, right)
+        if type(left) is tuple and type(right) is tuple and isinstance(node.op, ast.Add):
+            return left + right
         plain = (str, int, float, PurePath)
         if isinstance(left, (str, PurePath)) and isinstance(right, (str, PurePath)):
             require(isinstance(node.op, ast.Div if isinstance(left, PurePath) else ast.Add))
             return left / right if isinstance(left, PurePath) else left + right  # type: ignore[operator]
-        if _has_values((left, right)) and isinstance(left, (Value, *plain)):
+        if has_values((left, right)) and isinstance(left, (Value, *plain)):
             sign = _OPERATORS.get(type(node.op), "")
             require(sign)
             return self.lines.add(f"{self.lines.argument(left)} {sign} {self.lines.argument(right)}")
         return super()._of_BinOp(node, names)
 
+    def _of_UnaryOp(self, node: ast.UnaryOp, names: dict[str, Any]) -> Any:
+        value = self.value(node.operand, names)
+        if not isinstance(value, Value):
+            return super()._of_UnaryOp(node, names)
+        require(isinstance(node.op, (ast.USub, ast.Not)))
+        return self.lines.add(f"{'-' if isinstance(node.op, ast.USub) else 'not '}{value.name}")
+
     def _of_Compare(self, node: ast.Compare, names: dict[str, Any]) -> Any:
         if len(node.ops) == 1 and (sign := _COMPARISONS.get(type(node.ops[0]))) is not None:
             left, right = self.value(node.left, names), self.value(node.comparators[0], names)
-            if _has_values((left, right)):
+            if has_values((left, right)):
                 return self.lines.add(f"{self.lines.argument(left)} {sign} {self.lines.argument(right)}")
         return super()._of_Compare(node, names)
 
@@ -280,88 +208,98 @@ class _ItemReader(Reader):
             parts.append(f"format({self.lines.argument(self.value(part.value, names))}, {text!r})")
         return self.lines.add(f"''.join([{', '.join(parts)}])")
 
+    # ---------------------------------------------------------------- calls
+
     def _of_Call(self, node: ast.Call, names: dict[str, Any]) -> Any:
         require(not any(isinstance(part, ast.Starred) for part in node.args))
         require(all(keyword.arg is not None for keyword in node.keywords))
+        if (inherited := self._inherited(node, names)) is not None:
+            return inherited
         arguments = [self.value(part, names) for part in node.args]
         keywords = {str(part.arg): self.value(part.value, names) for part in node.keywords}
         if isinstance(node.func, ast.Attribute):
             owner, name = self.value(node.func.value, names), node.func.attr
-            if isinstance(owner, Picture):
-                return self._known(METHODS.get(name), [owner, *arguments], keywords, names)
+            if isinstance(owner, Picture) and name in PICTURE_METHODS and name != "convert":
+                return self._known(PICTURE_METHODS[name], [owner, *arguments], keywords, names)
+            if isinstance(owner, (Picture, Array, File, Content)):
+                return noted(method(owner, name, arguments, keywords), names)
             if isinstance(owner, Value) or type(owner) is str or isinstance(owner, PurePath):
-                require(name in _METHODS)
+                require(name in METHODS)
                 return self._line(f"{self.lines.argument(owner)}.{name}", arguments, keywords)
         function = self.value(node.func, names)
         require(callable(function) and not isinstance(function, Symbol))
-        if any(isinstance(part, Picture) for part in arguments):
-            if (known := known_call(function)) is not None:
-                return self._known(known, arguments, keywords, names)
-            require(len(arguments) == 1 and not keywords)
-            return noted(applied(function, arguments[0], read_call), names)
+        if (made := opened(function, arguments, keywords)) is not None:
+            if not any(isinstance(part, (Picture, Array)) for part in arguments):
+                self.lines.opened += map(root_of, pictures_in(made))
+            return made if isinstance(made, Opened) else noted(made, names)
+        if function is torch.stack and pictures_in(arguments[0] if arguments else None):
+            pictures = [part.given() if isinstance(part, Array) else part for part in arguments[0]]
+            return noted(stacked(pictures, *arguments[1:], **keywords), names)
+        if any(isinstance(part, (Picture, Array)) for part in arguments):
+            return self._of_picture(function, arguments, keywords, names)
         if function is torch.is_tensor:  # the index is a number
             require(len(arguments) == 1 and isinstance(arguments[0], Value) and arguments[0].name == "index")
             return False
-        if (opened := self._opened(function, arguments, keywords)) is not None:
-            return opened
-        if any(function is one for one in _PURE):
+        if function is range and arguments and all(type(part) is int for part in arguments):
+            return range(*arguments)
+        if any(function is one for one in PURE):
             if function is len and arguments == [names.get("self")]:
                 return self.lines.add(f"len({self.lines.constant(arguments[0])})")
             return self._line(self.lines.constant(function), arguments, keywords)
         if isinstance(function, types.MethodType):
             arguments, function = [function.__self__, *arguments], function.__func__
-        require(isinstance(function, types.FunctionType) and not keywords)
-        return _called(function, tuple(arguments), self.lines)
+        return self._of_own(function, arguments, keywords, names)
+
+    def _of_own(
+        self, function: Any, arguments: list[Any], keywords: dict[str, Any], names: dict[str, Any]
+    ) -> Any:
+        require(isinstance(function, types.FunctionType))
+        made = _called(function, arguments, keywords, self.lines)
+        names[MADE].extend(picture for picture in pictures_in(made) if picture.before is not None)
+        return made
+
+    def _of_picture(
+        self, function: Any, arguments: list[Any], keywords: dict[str, Any], names: dict[str, Any]
+    ) -> Any:
+        """What a transform makes of a picture, or another function that gets one."""
+        if (known := known_call(function)) is not None:
+            return self._known(known, arguments, keywords, names)
+        require(len(arguments) == 1 and not keywords)
+        (given,) = arguments
+        if isinstance(given, Array):
+            if isinstance(function, types.FunctionType):
+                return self._of_own(function, arguments, {}, names)
+            given = noted(given.given(), names)
+        return noted(applied(function, given, read_call), names)
+
+    def _inherited(self, node: ast.Call, names: dict[str, Any]) -> Any:
+        """super().method(...), with or without arguments of super."""
+        call = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "super"):
+            return None
+        assert isinstance(node.func, ast.Attribute)
+        require(self.value(call.func, names) is super and len(call.args) in (0, 2) and not call.keywords)
+        own = names[self.function.__code__.co_varnames[0]]
+        if call.args:
+            cls, owner = (self.value(part, names) for part in call.args)
+            require(owner is own)
+        else:
+            cls = plain_variable(self.function, "__class__")
+        require(isinstance(cls, type) and isinstance(own, cls) and not isinstance(own, Symbol))
+        after = type(own).__mro__[type(own).__mro__.index(cls) + 1 :]
+        found = next((vars(base)[node.func.attr] for base in after if node.func.attr in vars(base)), None)
+        require(isinstance(found, types.FunctionType))
+        arguments = [self.value(part, names) for part in node.args]
+        keywords = {str(part.arg): self.value(part.value, names) for part in node.keywords}
+        return self._of_own(found, [own, *arguments], keywords, names)
 
     def _line(self, function: str, arguments: list[Any], keywords: dict[str, Any]) -> Value:
         parts = list(map(self.lines.argument, arguments))
         parts += [f"{key}={self.lines.argument(value)}" for key, value in keywords.items()]
         return self.lines.add(f"{function}({', '.join(parts)})")
 
-    def _opened(self, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Symbol | None:
-        """A picture, or a file, where that is what `function` opens."""
-        if function is builtins.open:
-            require(len(arguments) == 2 and arguments[1] == "rb" and not keywords)
-            return _File(arguments[0])
-        for module, name, steps in _OPENERS:
-            if function is not None and function is loaded(module, name):
-                require(len(arguments) == 1 and not keywords)
-                (path,) = arguments
-                picture: Picture = _Opened(path.path if isinstance(path, _File) else path)
-                require(isinstance(path, (Value, _File)))
-                for step in steps:
-                    picture = picture.then(step)
-                return picture
-        return None
-
-
-_FOLDER = "torchvision.datasets.folder"
-_OPENERS: tuple[tuple[str, str, tuple[Op, ...]], ...] = (
-    ("PIL.Image", "open", ()),
-    (_FOLDER, "default_loader", (_RGB,)),
-    (_FOLDER, "pil_loader", (_RGB,)),
-)
-
-
-def _pictures(value: Any) -> list[Picture]:
-    if isinstance(value, Picture):
-        return [value]
-    parts = value.values() if type(value) is MadeDict else value if type(value) in (tuple, MadeList) else ()
-    return [picture for part in parts for picture in _pictures(part)]
-
-
-def _has_values(value: Any) -> bool:
-    return isinstance(value, Value) or (type(value) in (tuple, MadeList) and any(map(_has_values, value)))
-
 
 def _is_text(spec: ast.expr) -> bool:
     return (
         isinstance(spec, ast.JoinedStr) and len(spec.values) == 1 and isinstance(spec.values[0], ast.Constant)
     )
-
-
-def _is_pandas(value: Any) -> bool:
-    """Whether it is a table, a column, or what finds rows of one."""
-    kind = type(value)
-    of_pandas = kind.__module__.partition(".")[0] == "pandas"
-    return of_pandas and kind.__name__.endswith(("DataFrame", "Series", "Indexer"))

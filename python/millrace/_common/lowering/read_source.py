@@ -70,7 +70,11 @@ def read(function: Any) -> Any:
 def read_or_place(function: Any) -> tuple[Any, str]:
     """The same, and where it is not known which part of the source that is; "": there is no source."""
     try:
-        made = applied(function, Picture(), read_call) if makes_crops(function) else read_call(function, Picture())
+        made = (
+            applied(function, Picture(), read_call)
+            if makes_crops(function)
+            else read_call(function, Picture())
+        )
         leaves(made)
     except NotRead as failure:
         return None, failure.place

@@ -21,11 +21,13 @@ from ...transforms.batch_size import RandomBatchSize
 from .as_shipped import makes_crops
 from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
 from .branches import HOLDERS_BY_CHANCE
-from .chain import FLOATS, Chain, Rule, fill, floats, interpolation_name, is_fixed, padding, pair
+from .chain import FLOATS, Chain, Rule, fill, interpolation_name, is_fixed, padding, pair
+from .conversions import CONVERSIONS
 from .geometry import GEOMETRY
 from .policies import POLICIES
-from .read_values import Picture
-from .recognising import V1, V2, NotLowered, holder_name, loaded
+from .read_values import Picture, Steps
+from .recognising import V1, NotLowered, holder_name
+from .source_steps import add_read
 from .views import Seen, Views, seen_views
 
 
@@ -105,8 +107,20 @@ def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
     return Lowered(made, *what, drawn_size=size)
 
 
+def lowered_lines(
+    function: Any, lines: Sequence[Sequence[Picture]], stacked: bool, sizes: BatchSizes | None = None
+) -> Lowered:
+    """The same of what `function` does to a picture on the way to each of its views; of one alone, without
+    a place in an arrangement.
+    """
+    if len(lines) == 1 and not stacked:
+        return lowered(Steps(function, tuple(picture.step for picture in lines[0])), sizes)
+    views = Views(0, stacked=True) if stacked else Views(list(range(len(lines))))
+    return _of_views(function, Seen(views, [list(line) for line in lines]))
+
+
 def new_chain() -> Chain:
-    return Chain(_LOWERED, _timm_rules)
+    return Chain(_LOWERED, _timm_rules, add_read)
 
 
 def _of_views(transform: Any, seen: Seen) -> Lowered:
@@ -273,69 +287,12 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
     chain.erasing.append({**op, "value": [float(v) for v in value]})
 
 
-def _to_tensor(chain: Chain, t: Any, family: str) -> None:
-    dtype = torch.get_default_dtype()
-    if dtype is torch.float64:
-        raise NotLowered(
-            "ToTensor makes torch's default dtype, and divides doubles, which the engine does not; take v2's"
-            " ToDtype(torch.float64, scale=True)"
-        )
-    chain.convert("ToTensor", dtype)
-
-
-def _to_bytes(chain: Chain, t: Any, family: str) -> None:
-    if type(t).__name__ == "ToImage" and family == V2:
-        chain.row_type = loaded("torchvision.tv_tensors", "Image")
-    if type(t).__name__ == "ToImage" and chain.dtype is not None:
-        return  # torchvision only relabels a tensor
-    chain.convert(type(t).__name__, torch.uint8)
-
-
 def _unless_tensor(rule: Rule) -> Rule:
     def lower(chain: Chain, t: Any, family: str) -> None:
         if chain.dtype is None:
             rule(chain, t, family)
 
     return lower
-
-
-def _to_dtype(chain: Chain, t: Any, family: str) -> None:
-    name, dtype = type(t).__name__, t.dtype
-    if chain.dtype is None:
-        raise NotLowered(f"{name} does nothing to PIL images; put ToImage() or PILToTensor() before it")
-    if dtype is chain.dtype:
-        return
-    if isinstance(dtype, dict) or dtype not in FLOATS:
-        raise NotLowered(
-            f"{name}({dtype}) has no native form; the engine makes uint8, float16, bfloat16, float32 and"
-            " float64"
-        )
-    if chain.dtype is torch.uint8 and not getattr(t, "scale", True):
-        raise NotLowered("ToDtype to a float type without scale=True keeps 0..255; pass scale=True")
-    if chain.normalize or chain.noise:
-        before = "Normalize" if chain.normalize else "GaussianNoise"
-        raise NotLowered(
-            f"{name} follows {before}, whose results it rounds once more; put it before {before}"
-        )
-    if chain.dtype is not torch.uint8 and torch.finfo(dtype).bits > torch.finfo(chain.dtype).bits:
-        raise NotLowered(f"{name} widens {chain.dtype} to {dtype}; convert once")
-    if chain.dtype not in (torch.uint8, torch.float32):
-        raise NotLowered(f"{name} rounds {chain.dtype} once more, to {dtype}; convert once")
-    if dtype is torch.float64 and family == V1:
-        raise NotLowered(
-            f"v1's {name}({dtype}) divides doubles, which the engine does not; take v2's ToDtype"
-        )
-    if chain.dtype is torch.uint8:
-        chain.multiply = family != V1
-    chain.dtype = dtype
-
-
-def _normalize(chain: Chain, t: Any, family: str) -> None:
-    if chain.dtype not in FLOATS:
-        raise NotLowered(
-            "Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it"
-        )
-    chain.normalize.append({"op": "normalize", "mean": floats(t.mean), "std": floats(t.std)})
 
 
 def _nothing(chain: Chain, t: Any, family: str) -> None:
@@ -373,12 +330,7 @@ _LOWERED: dict[str, Rule] = {
     **HOLDERS_BY_CHANCE,
     **POLICIES,
     "RandomErasing": _random_erasing,
-    "ToTensor": _to_tensor,
-    "PILToTensor": _to_bytes,
-    "ToImage": _to_bytes,
-    "ToDtype": _to_dtype,
-    "ConvertImageDtype": _to_dtype,
-    "Normalize": _normalize,
+    **CONVERSIONS,
     "Identity": _nothing,
     "RGB": _rgb,
     "ToPureTensor": _to_pure_tensor,
@@ -392,7 +344,7 @@ def _timm_rules() -> dict[str, Rule]:
     from .timm_transforms import TIMM_TRANSFORMS
 
     conversions = {
-        "MaybeToTensor": _unless_tensor(_to_tensor),
-        "MaybePILToTensor": _unless_tensor(_to_bytes),
+        "MaybeToTensor": _unless_tensor(CONVERSIONS["ToTensor"]),
+        "MaybePILToTensor": _unless_tensor(CONVERSIONS["PILToTensor"]),
     }
     return {**conversions, **TIMM_TRANSFORMS, **TIMM_POLICIES}

@@ -4,181 +4,255 @@ values beside them.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ... import _core
-from ..._common.torch_private import default_collate
 from ..._profiling.stages import SAMPLE, during
+from ...datasets.pillow_decode import PillowDecoder
 from .core import Core
-from .native import Files, ImageSpec
-from .python_collate import PythonCollate
+from .item_form import ItemCollate
+from .native import NativeSpec, slots_for
+from .seeding import generators_seeded
 
 
 @dataclass(frozen=True)
-class SampleForm:
-    """Makes a sample of a picture and its other values. `form`: lists, tuples and dicts of places among the
-    values, counted from 1; None: the picture.
+class Group:
+    """Files of a sample whose pictures are made alike: their numbers, and whether each is bytes in memory.
+    `stacked`: their one view is one tensor of all files; `joined`: the views are one tensor.
     """
 
-    form: Any
+    files: tuple[int, ...]
+    in_memory: tuple[bool, ...]
+    pipelines: tuple[_core.ImagePipeline, ...]
+    modes: Any
+    stacked: bool
+    joined: bool
 
-    def __call__(self, picture: Any, values: tuple[Any, ...]) -> Any:
-        return _filled(self.form, picture, values)
+    def dataset(self, files: _core.StreamSamples, ragged: bool) -> _core.ImageDataset:
+        made = np.empty(0, np.int64), list(self.pipelines), PillowDecoder()
+        return _core.ImageDataset(files, *made, stacked=self.joined, ragged=ragged, modes=self.modes)
 
-    def batch(self, pictures: Any, samples: list[tuple[Any, ...]]) -> Any:
-        """What default_collate makes of the samples."""
-        return _with(
-            pictures, self.form, default_collate([_filled(self.form, 0, values) for values in samples])
-        )
+    def in_order(self, samples: list[Any]) -> list[Any]:
+        """The entries of `samples` that are of the group's files, as a batch has their rows."""
+        if self.stacked:
+            return [sample[file] for sample in samples for file in self.files]
+        return [sample[file] for file in self.files for sample in samples]
 
-
-def _filled(form: Any, picture: Any, values: tuple[Any, ...]) -> Any:
-    if form is None:
-        return picture
-    if type(form) is int:
-        return values[form - 1]
-    if type(form) is dict:
-        return {key: _filled(part, picture, values) for key, part in form.items()}
-    return type(form)([_filled(part, picture, values) for part in form])
-
-
-def _with(pictures: Any, form: Any, made: Any) -> Any:
-    if form is None or type(form) is int:
-        return pictures if form is None else made
-    if type(form) is dict:
-        return {key: _with(pictures, part, made[key]) for key, part in form.items()}
-    return [_with(pictures, part, field) for part, field in zip(form, made)]
+    def picture(self, rows: Any, parts: tuple[tuple[int, int], ...], count: int) -> Any:
+        """Of a batch of `count` samples, what has these (file, view)."""
+        if self.stacked:
+            return rows.view(count, len(self.files), *rows.shape[1:])
+        ((file, view),) = parts
+        begin = self.files.index(file) * count
+        return (rows[view] if isinstance(rows, list) else rows)[begin : begin + count]
 
 
-@dataclass(frozen=True)
-class ItemCollate(PythonCollate):
-    """Of pictures and the samples' other values, or of None and samples, which Python has made."""
+class _Turn:
+    """A batch that is out, after so many samples `before`. `values`: of its samples; None: torch's fetcher
+    makes it of `indices`. `ends`: of each group, the ticket behind its last. `made`: what the groups' loaders
+    have given, as far as they have; None of one that failed.
+    """
 
-    form: SampleForm  # type: ignore[misc]
-
-    def _batch(self, pictures: Any, values: list[Any]) -> Any:
-        return default_collate(values) if pictures is None else self.form.batch(pictures, values)
-
-    def _samples(self, pictures: Any, values: list[Any]) -> list[Any]:
-        return values if pictures is None else super()._samples(pictures, values)
-
-    def _targets(self, values: list[Any]) -> list[Any]:
-        return values
+    def __init__(self, indices: Any, before: int, values: list[Any] | None, ends: list[int]) -> None:
+        self.indices, self.before, self.values, self.ends = indices, before, values, ends
+        self.made: list[Any] = []
+        self.failed = False
 
 
 class ItemCore(Core):
-    """A C++ loader of files that are known when their indices are submitted, with torch's fetcher for index
-    lists of which something cannot be known so: it gives the batch, or says in its own words what is wrong.
+    """C++ loaders of files that are known when their indices are submitted, one for each group. Where
+    anything raises, the dataset's own Python makes the samples of that index list: it gives the batch, or
+    says in its own words what is wrong.
 
-    Invariant: `_turns` are the batches that are out, in order: those that the C++ loader makes, with their
-    values and the ticket behind their last sample, and index lists for torch's fetcher.
+    Invariant: `_turns` are the batches that are out, in order, and each loader has those of them that have
+    values and whose `made` it is not yet in.
     """
 
     def __init__(self, spec: ItemSpec, *options: Any) -> None:
-        self._files = _core.StreamSamples()
-        images = replace(spec, files=Files(self._files, np.empty(0, np.int64))).dataset()
-        self._loader = _core.Loader(images, *options)
-        self._values, self._length, self._fetch = spec.values, spec.item_count, spec.fetch
-        self._turns: deque[tuple[Any, Any]] = deque()
+        self._spec = spec
+        self._files = [_core.StreamSamples() for _ in spec.groups]
+        self._loaders = [
+            _core.Loader(group.dataset(files, spec.ragged), *options)
+            for group, files in zip(spec.groups, self._files)
+        ]
+        self._turns: deque[_Turn] = deque()
         self._came: Counter[int] = Counter()  # indices of this epoch
+        self._epoch = 0, 0
+        self._before = 0  # samples of earlier lists
         self._fetched = {"samples": 0, "batches": 0}
 
     @property
     def set_limits(self) -> Callable[[int, int], None]:
-        return self._loader.set_limits
+        def limit(threads: int, slots: int) -> None:
+            for loader in self._loaders:
+                loader.set_limits(threads, slots)
+
+        return limit
 
     def start_epoch(self, seed: int, epoch: int) -> None:
         self._turns.clear()
         self._came.clear()
-        self._loader.start_epoch(seed, epoch)
+        self._epoch, self._before = (seed, epoch), 0
+        for loader in self._loaders:
+            loader.start_epoch(seed, epoch)
 
     def skip(self, indices: Any) -> None:
-        self._came.update(map(self._place, indices))
+        self._before += len(indices)
+        with contextlib.suppress(Exception):  # as it was when they were submitted
+            self._keys(indices)
 
-    def _place(self, index: Any) -> int:
-        number = operator.index(index)
-        return number + self._length if number < 0 else number
+    def _keys(self, indices: Any) -> list[tuple[int, int]]:
+        """Of each, the sample's number, and how often it came before in this epoch."""
+        keys = []
+        for index in indices:
+            number = operator.index(index)
+            number = number + self._spec.item_count if number < 0 else number
+            keys.append((number, self._came[number]))
+            self._came[number] += 1
+        return keys
 
     def submit(self, indices: Any) -> None:
-        values, tickets = [], []
+        if isinstance(indices, np.ndarray):
+            indices = indices.tolist()  # what a dataset is asked for
         try:
             with during(SAMPLE):
-                for index in indices:
-                    path, *rest = self._values(operator.index(index))
-                    place = self._place(index)
-                    tickets.append(self._files.add_file(os.fspath(path), place, self._came[place]))
-                    self._came[place] += 1
-                    values.append(tuple(rest))
-            self._loader.submit(tickets)
+                keys, count = self._keys(indices), len(self._spec.in_memory)
+                made = [self._spec.values(operator.index(index)) for index in indices]
+                tickets = [self._added(values[:count], *key) for values, key in zip(made, keys)]
+                ends = [tickets[-1][group.files[-1]] + 1 for group in self._spec.groups]
         except Exception:
-            self._turns.append((None, indices))
+            turn = _Turn(indices, self._before, None, [])
         else:
-            self._turns.append((tickets[-1] + 1, values))
+            for group, loader in zip(self._spec.groups, self._loaders):
+                loader.submit(group.in_order(tickets))
+            turn = _Turn(indices, self._before, [values[count:] for values in made], ends)
+        self._turns.append(turn)
+        self._before += len(indices)
+
+    def _added(self, places: Sequence[Any], number: int, occurrence: int) -> list[int]:
+        """The tickets of a sample's files, which draw numbers of their own."""
+        tickets = [0] * len(places)
+        for group, files in zip(self._spec.groups, self._files):
+            for file, in_memory in zip(group.files, group.in_memory):
+                key = number * len(places) + file, occurrence
+                tickets[file] = added(files, places[file], in_memory, *key)
+        return tickets
 
     def end_epoch(self) -> None:
-        self._loader.end_epoch()
+        for loader in self._loaders:
+            loader.end_epoch()
 
     def next(self, timeout: float = 0.0) -> Any:
         if not self._turns:
             return None
-        end, values = self._turns[0]
-        if end is None:
-            self._turns.popleft()
-            with during(SAMPLE):
-                samples = self._fetch(values)
-            self._fetched["batches"] += 1
-            self._fetched["samples"] += len(samples)
-            return None, samples
-        try:
-            made = self._loader.next(timeout)
-        except TimeoutError as error:
-            if error.errno is not None:
-                self._drop(end)
-            raise
-        except Exception:
-            self._drop(end)
-            raise
-        self._drop(end)
-        return None if made is None else (made[0], values)
+        turn = self._turns[0]
+        if turn.values is not None and not self._collect(turn, timeout):
+            return None
+        self._turns.popleft()
+        for files, end in zip(self._files, turn.ends):
+            files.drop_before(end)
+        if turn.values is not None and not turn.failed:
+            return turn.made, turn.values
+        with during(SAMPLE), generators_seeded((*self._epoch, turn.before), False):
+            samples = self._spec.fetch(turn.indices)
+        self._fetched["batches"] += 1
+        self._fetched["samples"] += len(samples)
+        return None, samples
+
+    def _collect(self, turn: _Turn, timeout: float) -> bool:
+        """Whether all groups have come, or failed; False: all is closed. Raises what is to come later."""
+        while len(turn.made) < len(self._loaders):
+            rows = None
+            try:
+                if (made := self._loaders[len(turn.made)].next(timeout)) is None:
+                    return False
+                rows = made[0]
+            except Exception as error:
+                if isinstance(error, TimeoutError) and error.errno is None:  # it is still to come
+                    raise
+                turn.failed = True
+            turn.made.append(rows)
+        return True
 
     def close(self) -> None:
-        self._loader.close()
+        for loader in self._loaders:
+            loader.close()
 
     def snapshot(self) -> dict[str, Any]:
-        return self._loader.snapshot()
+        return self._loaders[0].snapshot()
 
     def clocks(self) -> list[Any]:
-        return self._loader.clocks()
-
-    def _drop(self, end: int) -> None:
-        self._turns.popleft()
-        self._files.drop_before(end)
+        return [clock for loader in self._loaders for clock in loader.clocks()]
 
     def stats(self) -> dict[str, Any]:
-        stats = self._loader.stats()
-        return {**stats, **{name: stats[name] + count for name, count in self._fetched.items()}}
+        first, *others = [loader.stats() for loader in self._loaders]
+        for stats in others:
+            first |= {name: first[name] + stats[name] for name in ("bytes",) if name in stats}
+        first["samples"] //= len(self._spec.groups[0].files)
+        return {**first, **{name: first[name] + count for name, count in self._fetched.items()}}
 
 
-@dataclass(frozen=True)
-class ItemSpec(ImageSpec):
-    """`values`: of an index, the path of its file and the sample's other values; `fetch`: makes a batch's
-    samples in Python.
+def added(files: _core.StreamSamples, place: Any, in_memory: bool, number: int, occurrence: int) -> int:
+    """The ticket of a path, or of bytes."""
+    if not in_memory:
+        return files.add_file(os.fspath(place), number, occurrence)
+    if type(place) is not bytes:
+        place = memoryview(place).tobytes()  # an object of other kinds has another meaning to BytesIO
+    return files.add(place, "", "bytes", number, occurrence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemSpec(NativeSpec):
+    """`pictures`: of each number of the form, its group and its (file, view) there. `values`: of an index,
+    the places of the files and the sample's other values; `fetch`: makes a batch's samples in Python.
     """
 
-    values: Callable[[int], tuple[Any, ...]] = lambda index: ()
-    item_count: int = 0
-    fetch: Callable[[Any], list[Any]] = list
-    leaves_out = False
+    groups: tuple[Group, ...]
+    pictures: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+    in_memory: tuple[bool, ...]
+    index_maps: tuple[Sequence[int], ...]
+    python_collate: ItemCollate
+    values: Callable[[int], tuple[Any, ...]]
+    item_count: int
+    fetch: Callable[[Any], list[Any]]
+
+    @property
+    def ragged(self) -> bool:
+        """Whether pictures of a batch may differ in size; only a function of samples can take these."""
+        if self.python_collate.of_batch or any(group.stacked for group in self.groups):
+            return False
+        return any(pipeline.fixed_shape is None for group in self.groups for pipeline in group.pipelines)
 
     def core(self, threads: int, batch_size: int | None, on_error: str, drop_last: bool, memory: str) -> Core:
-        return ItemCore(self, threads, self.slots(batch_size), on_error, drop_last, memory)
+        return ItemCore(self, threads, self.usual_slots(threads, batch_size), on_error, drop_last, memory)
+
+    def usual_slots(self, threads: int, batch_size: int | None) -> int:
+        pipelines = [pipeline for group in self.groups for pipeline in group.pipelines * len(group.files)]
+        return slots_for(pipelines, batch_size)
+
+    def rows(self, batch: Any) -> Any:
+        for indices in self.index_maps:
+            batch = [indices[i] for i in batch]
+        return batch
 
     def collated(self, made: tuple[Any, Any]) -> Any:
-        return made if made[0] is None else super().collated(made)
+        rows, values = made
+        if rows is None:
+            return made
+        count = len(values)
+        return [
+            self.groups[group].picture(rows[group], parts, count) for group, parts in self.pictures
+        ], values
+
+    def names(self, index: int) -> list[str]:
+        """What the files of a sample are called."""
+        places = self.values(index)[: len(self.in_memory)]
+        return ["bytes" if inside else os.fspath(place) for place, inside in zip(places, self.in_memory)]

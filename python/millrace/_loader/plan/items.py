@@ -1,26 +1,33 @@
-"""Datasets of Python whose __getitem__ says which file a picture is in, and what is done to it
+"""Datasets of Python whose __getitem__ says which files pictures are in, and what is done to them
 (_common/lowering/read_items.py): the engine makes the pictures, Python the other values.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from types import FunctionType
 from typing import Any
 
 import numpy as np
+import torch
+from torch.utils.data import Subset
 
-from ... import _core
+from ..._common.lowering.as_shipped import check_getitems
+from ..._common.lowering.item_parts import Item
 from ..._common.lowering.read_items import read_item
-from ..._common.lowering.read_values import NotRead, Steps
+from ..._common.lowering.read_values import NotRead
 from ..._common.lowering.recognising import NotLowered
+from ..._common.lowering.transforms import Lowered, lowered_lines
 from ..._common.states import is_stateful
-from ..engines.items import ItemCollate, ItemSpec, SampleForm
-from ..engines.native import Files, ImageSpec
-from .pictures import Pictures, recognise_source
-from .plan import root_of
-from .source import Source
+from ..engines.item_form import ItemCollate, ItemForm
+from ..engines.items import Group, ItemSpec
+from ..engines.python_collate import PythonCollate
+from .collates import recognise_any_collate, takes_samples
+from .items_check import UNKNOWN, difference
+from .plan import Recogniser, root_of
 from .stages import Stages
 
 
@@ -33,53 +40,128 @@ def recogniser_of_items(loader: Any) -> Items | None:
     return ITEMS if is_function and hasattr(type(root), "__len__") and not is_stateful(root) else None
 
 
-def _source(root: Any) -> Source:
+class Items(Recogniser):
+    def spec(self, loader: Any, stages: Stages) -> ItemSpec | None:
+        root, maps = root_of(loader.dataset), _index_maps(loader.dataset)
+        item: Item | None = stages.ask("dataset", lambda: (_counted(root), _read(root)))
+        if item is None:
+            stages.ask_the_others(loader)
+            return None
+        made: list[Lowered] = stages.ask("transform", lambda: _lowered(type(root), item))
+        stages.ask_sampler(loader)
+        collate = stages.ask_collate(lambda: _collate(loader, item.form))
+        stages.ask_worker_init(loader)
+        if stages.refusing():
+            return None
+        groups = stages.ask(
+            "transform", lambda: (stages.answers["transform"][1], _groups(loader, item, made))
+        )
+        if groups is None:
+            return None
+        at = {file: number for number, group in enumerate(groups) for file in group.files}
+        rows = [made[picture.parts[0][0]].row_type or torch.Tensor for picture in item.pictures]
+        given = collate or PythonCollate(None, True, False, False, torch.Tensor)
+        parts = {field.name: getattr(given, field.name) for field in fields(PythonCollate)}
+        spec = ItemSpec(
+            groups=tuple(groups),
+            pictures=tuple((at[picture.parts[0][0]], picture.parts) for picture in item.pictures),
+            in_memory=tuple(file.in_memory for file in item.files),
+            index_maps=maps,
+            python_collate=ItemCollate(**{**parts, "form": ItemForm(item.form, tuple(rows))}),
+            values=item.values,
+            item_count=len(root),
+            fetch=partial(_fetched, root),
+        )
+        if where := difference(spec, root, len(loader.dataset)):
+            said = f"{type(root).__name__} runs in Python: {where}"
+            if where != UNKNOWN:
+                said = f"{type(root).__name__} runs in Python: its __getitem__ was not read rightly ({where})"
+                warnings.warn(f'{said}. Please report it; pictures="lazy" leaves it unread', stacklevel=2)
+            stages.answers["dataset"] = False, said
+            return None
+        return spec
+
+
+def _index_maps(dataset: Any) -> tuple[Sequence[int], ...]:
+    maps = []
+    while type(dataset) is Subset:
+        maps.append(dataset.indices)
+        dataset = dataset.dataset
+    check_getitems(dataset)
+    return tuple(maps)
+
+
+def _counted(root: Any) -> str:
+    name = type(root).__name__
+    return f"{name} of {len(root)} samples, whose __getitem__ is read: files natively, other values in Python"
+
+
+def _read(root: Any) -> Item:
     cls, own = type(root), ("__getitems__", "__getattr__")  # with these, samples are another affair
     try:
         if any(hasattr(cls, name) for name in own):
             raise NotRead
-        item = read_item(root)
+        return read_item(root)
     except NotRead as reason:
         part = reason.place or "its __getitem__, whose source is not there, or which is no plain function"
         raise NotLowered(f"{cls.__name__} is Python code, and not read is {part}") from None
-    getitem: FunctionType = cls.__getitem__
-    return Source(
-        cls.__name__,
-        Steps(getitem, item.steps),
-        partial(Files, _core.StreamSamples(), np.empty(0, np.int64), targets=list),
-        any_mode=True,
-        form=SampleForm(item.form),
-    )
 
 
-class Items(Pictures):
-    def source_of(self, dataset: Any) -> Source:
-        return recognise_source(dataset, _source)
+def _lowered(cls: Any, item: Item) -> tuple[str, list[Lowered]]:
+    """(what explain() says, what is done to each file's picture)"""
+    function = cls.__getitem__
+    made = [lowered_lines(function, file.views, file.stacked) for file in item.files]
+    if any(len(picture.parts) > 1 and picture.parts[0][1] for picture in item.pictures):
+        raise NotLowered("views of several files are stacked")
+    names = dict.fromkeys(", ".join(part.names) for part in made)
+    files = f"{len(made)} pictures of a sample: " if len(made) > 1 else ""
+    return files + "; ".join(names), made
 
-    def spec(self, loader: Any, stages: Stages) -> ImageSpec | None:
-        made = super().spec(loader, stages)
-        if made is None:
-            return None
-        root = root_of(loader.dataset)
-        told = (
-            f"{type(root).__name__} of {len(root)} samples, whose __getitem__ is read: files natively, other"
+
+def _collate(loader: Any, form: Any) -> tuple[str, PythonCollate | None]:
+    container: type = dict if type(form) is dict else tuple
+    said, collate = recognise_any_collate(loader.collate_fn, torch.Tensor, None, container)
+    return said, collate
+
+
+def _groups(loader: Any, item: Item, made: list[Lowered]) -> list[Group]:
+    any_sizes = partial(takes_samples, loader.collate_fn)
+    stacks = {picture.parts[0][0]: picture for picture in item.pictures if picture.stacked}
+    in_stack = {file for picture in stacks.values() for file, _ in picture.parts}
+    kinds: dict[Any, list[int]] = {}
+    for number, (file, part) in enumerate(zip(item.files, made)):
+        if part.row_type is None or part.row_type is np.ndarray:
+            raise NotLowered("samples have pictures of no certain type")
+        if number not in in_stack:
+            kinds.setdefault(repr((part.chains, file.modes, part.views)), []).append(number)
+    groups = [(numbers, False) for numbers in kinds.values()]
+    for picture in stacks.values():
+        numbers = [file for file, _ in picture.parts]
+        if any(made[number].chains != made[numbers[0]].chains for number in numbers):
+            raise NotLowered("pictures that are stacked have different transforms")
+        groups.append((numbers, True))
+    return [
+        Group(
+            tuple(numbers),
+            tuple(item.files[number].in_memory for number in numbers),
+            tuple(made[numbers[0]].pipelines(made[numbers[0]].chains, any_sizes)),
+            _modes(item, made, numbers),
+            stacked,
+            item.files[numbers[0]].stacked,
         )
-        stages.answers["dataset"] = True, f"{told} values in Python"
-        parts = {field.name: getattr(made, field.name) for field in fields(ImageSpec)}
-        collate = {field.name: getattr(made.python_collate, field.name) for field in fields(ItemCollate)}
-        return ItemSpec(
-            **{**parts, "python_collate": ItemCollate(**collate)},
-            values=read_item(root).values,
-            item_count=len(root),
-            fetch=partial(_fetched, root),
-        )
+        for numbers, stacked in groups
+    ]
 
-    def part(self, dataset: Any, refusing: list[str]) -> None:
-        return None
+
+def _modes(item: Item, made: list[Lowered], numbers: list[int]) -> str:
+    modes = {item.files[number].modes for number in numbers}
+    if len(modes) > 1:
+        raise NotLowered("pictures that are stacked are opened in different ways")
+    return "any" if modes == {"rgb"} and made[numbers[0]].begins_with_rgb else modes.pop()
 
 
 def _fetched(dataset: Any, indices: Any) -> list[Any]:
     return [dataset[index] for index in indices]
 
 
-ITEMS = Items(_source, joined=False)
+ITEMS = Items()

@@ -136,6 +136,20 @@ def recogniser_of(dataset: Any, finds: type | None = None) -> Recogniser:
     return _PYTHON_CODE
 
 
+# One of them is there in a program that opens pictures; millrace imports none.
+_OPENERS = "PIL.Image", "cv2", "torchcodec.decoders", "torchvision.io"
+
+
+def _may_be_read(recogniser: Recogniser, dataset: Any) -> bool:
+    """Whether its class is Python code in a program with pictures, if by its own __getitem__ alone."""
+    if not any(name in sys.modules for name in _OPENERS):
+        return False
+    if recogniser is _PYTHON_CODE:
+        return True
+    home = getattr(getattr(type(root_of(dataset)), "__getitem__", None), "__module__", None) or ""
+    return home.partition(".")[0] not in ("millrace", "torch", "torchvision", "timm", "datasets")
+
+
 def opened(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
     """What stands in the place of `dataset`, whatever that is by now: worker_init_fn may have changed it. The
     dataset itself, where nothing is known.
@@ -166,7 +180,7 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     except NotLowered as refusal:
         return Plan((Stage("loader", False, str(refusal)),), None)
     recogniser = recogniser_of(loader.dataset)
-    if recogniser is _PYTHON_CODE and loader.pictures == "native":
+    if loader.pictures == "native" and _may_be_read(recogniser, loader.dataset):
         recogniser = late(".items:recogniser_of_items")(loader) or recogniser
     if recogniser is _PYTHON_CODE and not explained:
         return Plan((), None)

@@ -1,0 +1,67 @@
+"""How samples of a dataset whose __getitem__ was read are put together of pictures and other values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..._common.torch_private import default_collate
+from .python_collate import PythonCollate
+
+
+@dataclass(frozen=True)
+class ItemForm:
+    """`form`: a sample as lists, tuples and dicts of numbers, of values from 0, of pictures from -1 down.
+    `row_types`: of pictures.
+    """
+
+    form: Any
+    row_types: tuple[type, ...]
+
+    def batch(self, pictures: list[Any], samples: list[tuple[Any, ...]]) -> Any:
+        """What default_collate makes of the samples."""
+        zeros = [0] * len(self.row_types)
+        return _with(pictures, self.form, default_collate([_filled(self.form, zeros, s) for s in samples]))
+
+    def samples(self, pictures: list[Any], samples: list[tuple[Any, ...]]) -> list[Any]:
+        rows = [_rows(picture, kind) for picture, kind in zip(pictures, self.row_types)]
+        return [_filled(self.form, own, values) for own, values in zip(zip(*rows), samples)]
+
+
+def _rows(picture: Any, kind: type) -> Any:
+    rows = picture if isinstance(picture, tuple) else picture.unbind(0)  # tuple: ragged
+    return rows if kind is torch.Tensor else [row.as_subclass(kind) for row in rows]
+
+
+def _filled(form: Any, pictures: Any, values: tuple[Any, ...]) -> Any:
+    if type(form) is int:
+        return pictures[-1 - form] if form < 0 else values[form]
+    if type(form) is dict:
+        return {key: _filled(part, pictures, values) for key, part in form.items()}
+    return type(form)([_filled(part, pictures, values) for part in form])
+
+
+def _with(pictures: list[Any], form: Any, made: Any) -> Any:
+    if type(form) is int:
+        return pictures[-1 - form] if form < 0 else made
+    if type(form) is dict:
+        return {key: _with(pictures, part, made[key]) for key, part in form.items()}
+    return [_with(pictures, part, field) for part, field in zip(form, made)]
+
+
+@dataclass(frozen=True)
+class ItemCollate(PythonCollate):
+    """Of pictures and the samples' other values, or of None and samples, which Python has made."""
+
+    form: ItemForm  # type: ignore[assignment,misc]
+
+    def _batch(self, pictures: Any, values: list[Any]) -> Any:
+        return default_collate(values) if pictures is None else self.form.batch(pictures, values)
+
+    def _samples(self, pictures: Any, values: list[Any]) -> list[Any]:
+        return values if pictures is None else self.form.samples(pictures, values)
+
+    def samples_of(self, batch: tuple[Any, Any]) -> list[Any]:
+        return self._samples(*batch)

@@ -1,0 +1,106 @@
+"""Whether a dataset whose __getitem__ was read (items.py) gives what the engine makes for it: a few samples,
+once per dataset, so that a mistake of the reader is no wrong epoch.
+"""
+
+from __future__ import annotations
+
+import random
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..._common.states import generator_states, generators_at
+from ..engines.items import ItemSpec
+
+_SAMPLES = 3
+_NOISE = 0.05  # of a picture's deviation: the engine's resize rounds in another way than a tensor's
+_FACTOR = 16  # between pictures of one scale, drawn twice; 0..1 and 0..255 are further apart
+UNKNOWN = "the engine decodes no picture of its kind"
+_agreeing: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def difference(spec: ItemSpec, root: Any, count: int) -> str:
+    """Of `count` samples of `spec`, where one is another than the dataset's own; "": nowhere; UNKNOWN: it is
+    no mistake, but the engine would make none of such pictures. Values are
+    compared exactly, pictures up to rounding where the chain draws nothing, else type, shape and scale. The
+    global generators are where they were.
+    """
+    if _agreeing.get(id(root)) is root:
+        return ""
+    chosen = random.Random(count).sample(range(count), min(_SAMPLES, count))
+    core = spec.core(0, 1, "raise", False, "system")
+    try:
+        with generators_at(generator_states({}, pythons=True)):
+            for index in spec.rows(chosen):
+                if where := _of_sample(spec, core, root, index):
+                    return where if where == UNKNOWN else f"sample {index}: {where}"
+    finally:
+        core.close()
+    try:
+        _agreeing[id(root)] = root
+    except TypeError:  # it has slots: then it is compared again
+        pass
+    return ""
+
+
+def _of_sample(spec: ItemSpec, core: Any, root: Any, index: Any) -> str:
+    try:
+        theirs = root[index]
+    except Exception:  # as the epoch will have it
+        return ""
+    core.start_epoch(0, 0)
+    made = []
+    for _ in range(2):  # which are alike where nothing is drawn
+        core.submit([index])
+        batch = spec.collated(core.next())
+        if batch[0] is None:
+            return UNKNOWN
+        try:
+            made += spec.python_collate.samples_of(batch)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    ours, again = made
+    return _differ(spec.python_collate.form.form, ours, again, theirs)
+
+
+def _differ(form: Any, ours: Any, again: Any, theirs: Any) -> str:
+    if type(ours) is not type(theirs):
+        return f"{type(ours).__name__} for {type(theirs).__name__}"
+    if type(form) is int and form < 0:
+        return _pictures_differ(ours, again, theirs)
+    if type(form) is int:
+        return "" if _equal(ours, theirs) else f"{ours!r} for {theirs!r}"
+    if len(ours) != len(theirs) or type(form) is dict and list(ours) != list(theirs):
+        return f"{len(ours)} values for {len(theirs)}"
+    parts = form.items() if type(form) is dict else enumerate(form)
+    found = (_differ(part, ours[key], again[key], theirs[key]) for key, part in parts)
+    return next(filter(None, found), "")
+
+
+def _pictures_differ(ours: Any, again: Any, theirs: Any) -> str:
+    if ours.dtype != theirs.dtype or len(ours.shape) != len(theirs.shape):
+        return f"a picture {ours.dtype} {tuple(ours.shape)} for {theirs.dtype} {tuple(theirs.shape)}"
+    one, two, other = (part.double().numpy() for part in (ours, again, theirs))
+    if not (one.shape == two.shape and (one == two).all()):  # it is drawn
+        if not one.size or not other.size or not one.any() or not other.any():
+            return ""
+        low, high = sorted((np.abs(one).max(), np.abs(other).max()))
+        return (
+            "" if high <= _FACTOR * low else f"a picture up to {np.abs(one).max()} for {np.abs(other).max()}"
+        )
+    if one.shape != other.shape:
+        return f"a picture {tuple(one.shape)} for {tuple(other.shape)}"
+    levels = 1.0 if theirs.dtype is torch.uint8 else 1 / 50
+    far = np.abs(one - other).mean() if one.size else 0.0
+    return "" if far <= levels + _NOISE * other.std() else f"a picture {far} from {other.mean()}"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
+    try:
+        return bool(np.all(one == other)) or bool(one != one)
+    except Exception:  # whatever it is, nothing is known
+        return True
