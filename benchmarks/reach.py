@@ -3,11 +3,11 @@ millrace's in turns.
 
     python -m benchmarks.reach [--images DIR] [--rounds 7] [--out FILE.jsonl] [pipeline ...]
 
-The pipelines are in reach_pipelines.py and reach_items.py; over two workers where their names do not say otherwise. Before
-anything is timed, the batches of an epoch must be equal, value by value, or, where both sides draw their own
-crops and operations, of the same forms, types and brightness. `runs` says what made millrace's batches:
-"native", or the Python dataset in "processes" or "inline", with what its pictures became. A pipeline whose
-packages are not installed is left out.
+The pipelines are in reach_pipelines.py and reach_items.py; over two workers where their names do not say
+otherwise. Before anything is timed, the batches of an epoch must be equal, value by value, or, where both
+sides draw their own crops and operations, of the same forms, types and brightness. `runs` says what made
+millrace's batches: "native", or the Python dataset in "processes" or "inline", with what its pictures became.
+A pipeline whose packages are not installed is left out.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import torchvision
 import torchvision.transforms.functional as TF
 from PIL import Image, ImageOps
 from seen_items import Base, Pairs
+from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.io import ImageReadMode, decode_image, decode_jpeg, read_file, read_image
 from torchvision.transforms import v2
@@ -225,6 +226,38 @@ class OfFiles(Other):
         return self.tensor_transform(decode_jpeg(read_file(self.paths[idx]))), self.labels[idx]
 
 
+class Tries(Other):
+    def __getitem__(self, idx):
+        try:
+            with Image.open(self.paths[idx]) as image:
+                image.load()
+                if image.mode != "RGB":
+                    image = image.convert("RGB")
+        except OSError:
+            return self.__getitem__((idx + 1) % self.count)
+        return self.transform(image), torch.nn.functional.one_hot(torch.tensor(int(self.labels[idx])), 7)
+
+
+class Wrapped(Dataset):
+    """Transforms on top of a part of another dataset, as after random_split()."""
+
+    def __init__(self, root, count, transform):
+        self.transform = transform
+        self.subset = torch.utils.data.Subset(Pairs(root, count, None), list(range(count))[::-1])
+        self.target_transform = torchvision.transforms.Lambda(
+            lambda y: torch.zeros(10, dtype=torch.float).scatter_(0, torch.tensor(y), value=1)
+        )
+
+    def __len__(self):
+        return len(self.subset)
+
+    def __getitem__(self, index):
+        x, y = self.subset[index]
+        if self.transform:
+            x = self.transform(x)
+        return x, self.target_transform(y)
+
+
 class Folder(ImageFolder):
     """`root` has a folder of the pictures."""
 
@@ -253,4 +286,5 @@ SEEN = [
     FrameList,
 ]
 SEEN += [Named, Functions, Inherited, Doubled, Colours, Coloured, Buffers, Bytes, OfTensors]
+SEEN += [Tries, Wrapped]
 SEEN += [Read, Decoded, OfFiles]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections import deque
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from millrace import DataLoader, _core
@@ -23,6 +26,7 @@ from millrace._loader.engines.stream import StreamSpec
 from millrace._loader.engines.stream_engine import StreamEngine
 from millrace._loader.engines.threads import ThreadEngine
 from millrace._loader.remote.core import RemoteCore
+from millrace.datasets.batches import BatchMaker
 from torch.utils.data import Dataset
 
 README = (Path(__file__).resolve().parents[2] / "src/README.md").read_text()
@@ -146,3 +150,34 @@ def test_three_flags_at_most_say_how_a_spec_is_treated(spec):
     of_its_own = {field.name for field in fields(spec)}
     flags = {name for name in dir(spec) if type(getattr(spec, name)) is bool} - of_its_own
     assert {"native", "leaves_out"} <= flags and len(flags) <= 3
+
+
+class Locked(BatchMaker):
+    """Batches made under a lock, where the garbage collector finds the pool."""
+
+    def __init__(self) -> None:
+        self.lock, self.waiting = threading.Lock(), threading.Event()
+        self.ended = threading.Event()
+
+    def make(self, ticket: Any) -> Any:
+        if ticket[0] == 1:
+            self.waiting.set()
+        with self.lock:
+            if ticket[0] == 0:
+                self.waiting.wait()
+                self.pool.close()
+                self.out = True
+            return ticket
+
+    def close(self) -> None:
+        assert self.out
+        self.ended.set()
+
+
+def test_a_pool_that_is_closed_inside_of_its_maker_waits_for_nobody():
+    maker = Locked()
+    maker.pool = BatchPool(maker, 2, 4)
+    maker.pool.start_epoch(0, 0)
+    for number in range(2):
+        maker.pool.submit(np.array([number]))
+    assert maker.ended.wait(60)

@@ -172,7 +172,7 @@ def test_every_argument_of_ours_has_its_default_where_it_is_not_given():
     ours = inspect.signature(DataLoader).parameters
     torchs = inspect.signature(TorchsLoader).parameters
     defaults = {name: ours[name].default for name in ours if name not in torchs}
-    assert defaults | {"pictures": "lazy"} == OURS  # None: what the environment says
+    assert defaults | {"pictures": "native"} == OURS  # None: what the environment says
     loader = DataLoader(range(4))
     assert type(loader.num_workers) is int and {name: getattr(loader, name) for name in OURS} == OURS
 

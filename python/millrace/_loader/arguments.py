@@ -200,7 +200,7 @@ NATIVE = ("auto", "never", "require")
 ON_ERROR = ("raise", "skip", "replace")
 WORKER_METHODS = ("auto", "process", "thread")
 PICTURES = {  # and what explain() says
-    "native": "native — by the engine, where __getitem__ can be read; else as lazy",
+    "native": "native — by the engine, where __getitem__ can be read; else lazy",
     "lazy": "lazy — JPEGs, PNGs and WebPs that the dataset opens with Pillow are decoded by the engine, where"
     " they are looked at, and regular JPEGs that it reads with cv2, torchvision.io or torchcodec, at once",
     "pillow": "pillow — as the dataset opens them",

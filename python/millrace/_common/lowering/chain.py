@@ -25,7 +25,7 @@ _OF_THREE_CHANNELS = ("RandomErasing", "GaussianNoise")
 # What may follow RandomErasing.
 _AFTER_ERASING = ("RandomErasing", "Identity", "RGB", "ToPureTensor", "MaybeToTensor", "MaybePILToTensor")
 
-_OF_ARRAYS = "ToTensor", "ToImage", "ToPILImage", "Compose"
+_OF_ARRAYS = "ToTensor", "ToImage"
 
 _FIXED = {"resize", "center_crop", "exif_transpose", "grayscale", "to_tensor", "normalize"}
 _FLIPS = ("horizontal_flip", "vertical_flip")
@@ -193,6 +193,10 @@ class Chain:
             for part in inner:
                 self.add(part)
             return
+        if self.is_array and name == "ToPILImage" and family in (V1, V2) and transform.mode in (None, "RGB"):
+            self.is_array = False
+            self.names.append(name)
+            return
         if (rule := self._rule(transform, name, family)) is None:
             if (parts := held_directly(transform)) is not None:
                 return self.add_held(transform, parts)
@@ -340,6 +344,10 @@ class Chain:
         if self.dtype is not None:
             raise NotLowered(f"{name} follows another conversion to a tensor; keep one of them")
         self.dtype, self.conversion = dtype, name
+
+
+def type_of(chain: list[dict[str, Any]]) -> str:
+    return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
 
 
 def step_name(step: Any) -> str:

@@ -4,6 +4,7 @@ OpenCV, torchvision.io, torchcodec, numpy and torch. Nothing is imported to find
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +50,7 @@ def _called(known: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
 
 def _is_theirs(function: Any, module: str) -> bool:
     """Or millrace's, which stands in front of it (_pictures)."""
-    homes = module.partition(".")[0], "millrace", "_io", "io", "None"
+    homes = module.partition(".")[0], "millrace", open.__module__, io.BytesIO.__module__, "None"
     return str(getattr(function, "__module__", None)).partition(".")[0] in homes
 
 

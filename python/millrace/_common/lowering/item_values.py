@@ -20,8 +20,15 @@ from .read_values import MadeDict, MadeList, Op, Picture, Stacked, Symbol, requi
 PURE = (
     (str, int, float, bool, len, tuple, list, abs, min, max, round, sum, os.path.join, os.fspath)
     + (os.path.basename, os.path.dirname, os.path.splitext, Path, torch.tensor, torch.as_tensor)
-    + (torch.from_numpy, torch.zeros, torch.LongTensor, torch.FloatTensor)
-    + (np.array, np.asarray, np.int64, np.int32, np.float32, np.zeros)
+    + (
+        torch.from_numpy,
+        torch.zeros,
+        torch.nn.functional.one_hot,
+        torch.eye,
+        torch.LongTensor,
+        torch.FloatTensor,
+    )
+    + (np.array, np.asarray, np.int64, np.int32, np.float32, np.zeros, np.eye)
 )
 METHODS = frozenset(
     {"item", "tolist", "strip", "lstrip", "rstrip", "split", "rsplit", "lower", "upper", "replace", "format"}

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import ast
 import enum
+import sys
 import types
 from pathlib import PurePath
 from typing import Any
 
 import torch
+from torch.utils.data import Dataset, Subset
 
 from .crops import applied, stacked
 from .function_source import body_of, plain_attribute, plain_variable
@@ -45,6 +47,7 @@ from .picture_calls import METHODS as PICTURE_METHODS
 from .picture_calls import known_call
 from .read_source import MADE, Reader, check_uses, noted, read_call
 from .read_values import MadeDict, MadeList, NotRead, Picture, Symbol, require
+from .recognising import V1, loaded
 
 _MOST_CALLS = 64  # of functions of the dataset's own, loops unrolled
 _INDEXERS = ("iloc", "loc", "at", "iat", "values")
@@ -91,15 +94,20 @@ class _ItemReader(Reader):
 
     def run(self, statements: list[ast.stmt], names: dict[str, Any]) -> Any:
         for position, statement in enumerate(statements):
-            if isinstance(statement, ast.With):
+            if isinstance(statement, (ast.With, ast.Try)):
                 before, rest = statements[:position], statements[position + 1 :]
-                return super().run([*before, *self._entered(statement), *rest], names)
+                return self.run([*before, *self._entered(statement), *rest], names)
             if isinstance(statement, (ast.If, ast.For, ast.Return)):
                 break
         return super().run(statements, names)
 
-    def _entered(self, statement: ast.With) -> list[ast.stmt]:
-        """`with open(...) as file: ...` as its statements: that it is closed changes nothing here."""
+    def _entered(self, statement: ast.With | ast.Try) -> list[ast.stmt]:
+        """`with open(...) as file: ...` as its statements: that it is closed changes nothing here. And `try`:
+        where anything raises, nothing of this is used, but the dataset itself is asked.
+        """
+        if isinstance(statement, ast.Try):
+            require(not statement.finalbody)
+            return [*statement.body, *statement.orelse]
         require(len(statement.items) == 1)
         (item,) = statement.items
         require(isinstance(item.optional_vars, ast.Name))
@@ -107,7 +115,7 @@ class _ItemReader(Reader):
         return [ast.copy_location(bound, statement), *statement.body]
 
     def _branch(self, statement: ast.If, rest: list[ast.stmt], names: dict[str, Any]) -> Any:
-        chosen = self._chosen(self.value(statement.test, names))
+        chosen = _makes_rgb(statement) or self._chosen(self.value(statement.test, names))
         if chosen is None:
             return super()._branch(statement, rest, names)
         return self.run([*(statement.body if chosen else statement.orelse), *rest], names)
@@ -155,8 +163,20 @@ class _ItemReader(Reader):
             return super()._of_Subscript(node, names)
         if isinstance(owner, Value):
             return self.lines.add(f"{owner.name}[{self.lines.argument(key)}]")
+        if isinstance(owner, Dataset):
+            return self._of_dataset(owner, key, names)
         require(type(owner) in OWNERS or is_pandas(owner))
         return self.lines.add(f"{self.lines.constant(owner)}[{self.lines.argument(key)}]")
+
+    def _of_dataset(self, dataset: Any, key: Any, names: dict[str, Any]) -> Any:
+        """dataset[key]"""
+        while type(dataset) is Subset:
+            require(type(dataset.indices) in OWNERS or type(dataset.indices) is range)
+            key = self.lines.add(f"{self.lines.constant(dataset.indices)}[{self.lines.argument(key)}]")
+            dataset = dataset.dataset
+        function = getattr(type(dataset), "__getitem__", None)
+        require("__getitem__" not in vars(dataset))
+        return self._of_own(function, [dataset, key], {}, names)
 
     def _of_BinOp(self, node: ast.BinOp, names: dict[str, Any]) -> Any:
         left, right = self.value(node.left, names), self.value(node.right, names)
@@ -190,6 +210,11 @@ class _ItemReader(Reader):
         return super()._of_Compare(node, names)
 
     def _do(self, statement: ast.stmt, names: dict[str, Any]) -> None:
+        if _only_closes(statement):
+            require(isinstance(self.value(statement.value.func.value, names), (Picture, File)))  # type: ignore
+            return
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            return _import(statement, names)
         if not isinstance(statement, ast.Assert):
             return super()._do(statement, names)
         test = self.value(statement.test, names)
@@ -224,7 +249,8 @@ class _ItemReader(Reader):
             if isinstance(owner, (Picture, Array, File, Content)):
                 return noted(method(owner, name, arguments, keywords), names)
             if isinstance(owner, Value) or type(owner) is str or isinstance(owner, PurePath):
-                require(name in METHODS)
+                # what a call has just made may be changed
+                require(name in METHODS or name == "scatter_" and isinstance(node.func.value, ast.Call))
                 return self._line(f"{self.lines.argument(owner)}.{name}", arguments, keywords)
         function = self.value(node.func, names)
         require(callable(function) and not isinstance(function, Symbol))
@@ -246,6 +272,8 @@ class _ItemReader(Reader):
             if function is len and arguments == [names.get("self")]:
                 return self.lines.add(f"len({self.lines.constant(arguments[0])})")
             return self._line(self.lines.constant(function), arguments, keywords)
+        if type(function) is loaded(V1, "Lambda"):
+            function = plain_attribute(function, "lambd")
         if isinstance(function, types.MethodType):
             arguments, function = [function.__self__, *arguments], function.__func__
         return self._of_own(function, arguments, keywords, names)
@@ -297,6 +325,40 @@ class _ItemReader(Reader):
         parts = list(map(self.lines.argument, arguments))
         parts += [f"{key}={self.lines.argument(value)}" for key, value in keywords.items()]
         return self.lines.add(f"{function}({', '.join(parts)})")
+
+
+def _makes_rgb(statement: ast.If) -> bool | None:
+    """`if image.mode != "RGB": image = image.convert("RGB")`, which does the same without its question; None:
+    it is another branch.
+    """
+    same = ast.parse('if image.mode != "RGB": image = image.convert("RGB")').body[0]
+    compare = statement.test
+    if not (isinstance(compare, ast.Compare) and isinstance(compare.left, ast.Attribute)):
+        return None
+    name = getattr(compare.left.value, "id", "")
+    for node in ast.walk(same):
+        if isinstance(node, ast.Name):
+            node.id = name
+    return True if ast.dump(same) == ast.dump(statement) else None
+
+
+def _import(statement: ast.Import | ast.ImportFrom, names: dict[str, Any]) -> None:
+    """Of modules that are there already."""
+    for alias in statement.names:
+        if isinstance(statement, ast.Import):
+            require(alias.name in sys.modules and ("." not in alias.name or alias.asname))
+            names[alias.asname or alias.name] = sys.modules[alias.name]
+            continue
+        found = loaded(statement.module or "", alias.name) if not statement.level else None
+        require(found is not None)
+        names[alias.asname or alias.name] = found
+
+
+def _only_closes(statement: ast.stmt) -> bool:
+    """`image.load()`, `file.close()`: nothing that is read here depends on it."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    named = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and not call.args
+    return named and call.func.attr in ("load", "close")  # type: ignore
 
 
 def _is_text(spec: ast.expr) -> bool:

@@ -72,7 +72,7 @@ def _converted(rule: str) -> Callable[[Chain, Op], None]:
 
     def lower(chain: Chain, step: Op) -> None:
         if chain.dtype is not None:
-            raise NotLowered("a tensor has no convert()")
+            raise NotLowered(f"a tensor has no {step.name}")
         chain.rules[rule](chain, SimpleNamespace(num_output_channels=1), V1)
 
     return lower
@@ -80,7 +80,7 @@ def _converted(rule: str) -> Callable[[Chain, Op], None]:
 
 def _as_array(chain: Chain, step: Op) -> None:
     if chain.dtype is not None:
-        raise NotLowered("an array is made of what is no PIL image")
+        raise NotLowered(f"{step.name} is made of what is no PIL image")
     chain.is_array = True
 
 

@@ -21,13 +21,13 @@ from ...transforms.batch_size import RandomBatchSize
 from .as_shipped import makes_crops
 from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
 from .branches import HOLDERS_BY_CHANCE
-from .chain import FLOATS, Chain, Rule, fill, interpolation_name, is_fixed, padding, pair
-from .conversions import CONVERSIONS
+from .chain import FLOATS, Chain, Rule, fill, floats, interpolation_name, is_fixed, padding, pair, type_of
 from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture, Steps
-from .recognising import V1, NotLowered, holder_name
+from .recognising import V1, V2, NotLowered, loaded
 from .source_steps import add_read
+from .view_chains import of_views
 from .views import Seen, Views, seen_views
 
 
@@ -57,7 +57,7 @@ class Lowered:
     @property
     def dtype(self) -> str:
         """Of all views, as the engine names it."""
-        return _type_of(self.chains[0])
+        return type_of(self.chains[0])
 
     def pipelines(
         self, chains: Sequence[list[dict[str, Any]]], any_sizes: Callable[[], bool] = lambda: False
@@ -99,7 +99,7 @@ def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
     chain.batch_sizes = sizes
     several = makes_crops(transform) or not chain.knows(transform)
     if several and (seen := seen_views(transform)) is not None:
-        return _of_views(transform, seen)
+        return Lowered(**of_views(transform, seen, new_chain))
     chain.add(transform)
     size, ops = None if sizes is None else sizes.first, chain.finish()
     made = [ops] if size is None else of_each_size(ops, size)
@@ -110,59 +110,17 @@ def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
 def lowered_lines(
     function: Any, lines: Sequence[Sequence[Picture]], stacked: bool, sizes: BatchSizes | None = None
 ) -> Lowered:
-    """The same of what `function` does to a picture on the way to each of its views; of one alone, without
-    a place in an arrangement.
+    """As lowered(), of what `function` does to a picture on the way to each of its views. One alone has no
+    place in an arrangement.
     """
     if len(lines) == 1 and not stacked:
         return lowered(Steps(function, tuple(picture.step for picture in lines[0])), sizes)
     views = Views(0, stacked=True) if stacked else Views(list(range(len(lines))))
-    return _of_views(function, Seen(views, [list(line) for line in lines]))
+    return Lowered(**of_views(function, Seen(views, [list(line) for line in lines]), new_chain))
 
 
 def new_chain() -> Chain:
     return Chain(_LOWERED, _timm_rules, add_read)
-
-
-def _of_views(transform: Any, seen: Seen) -> Lowered:
-    chains_by_steps: dict[tuple[int, ...], Chain] = {}
-
-    def chain_of(line: list[Picture]) -> Chain:
-        key = tuple(id(picture.step) for picture in line)
-        if key not in chains_by_steps:
-            made = chains_by_steps[key] = new_chain()
-            for picture in line:
-                made.add(picture.step)
-        return chains_by_steps[key]
-
-    name = holder_name(transform)
-    for line in seen.shared():
-        chain = chain_of(line)
-        if chain.noise or chain.erasing or not all(map(is_fixed, chain.picture)):
-            raise NotLowered(
-                f"{name} changes the picture by chance before it makes several views of it; move that into"
-                " the transforms of the views"
-            )
-    chains = [chain_of(line) for line in seen.lines]
-    made = [chain.finish() for chain in chains]
-    dtypes = dict.fromkeys(map(_type_of, made))
-    if len(dtypes) > 1:
-        raise NotLowered(f"{name} makes views of several dtypes ({', '.join(dtypes)}); make them one")
-    row_types = {chain.row_type for chain in chains}
-    rgb = {chain.makes_rgb for chain in chains}
-    inner = dict.fromkeys(", ".join(chain.names) for chain in chains)
-    return Lowered(
-        made,
-        [f"{name}: {len(made)} views{', stacked' if seen.views.stacked else ''} ({'; '.join(inner)})"],
-        row_types.pop() if len(row_types) == 1 else None,
-        all(chain.begins_with_rgb for chain in chains),
-        rgb.pop() if len(rgb) == 1 else None,
-        seen.views,
-        stacks=any(chain.stacked_at is not None for chain in chains),
-    )
-
-
-def _type_of(chain: list[dict[str, Any]]) -> str:
-    return next(op["dtype"] for op in chain if op["op"] == "to_tensor")
 
 
 def _sides(chain: Chain, name: str, size: Any, one_is_shorter: bool = False) -> dict[str, Any]:
@@ -287,6 +245,63 @@ def _random_erasing(chain: Chain, t: Any, family: str) -> None:
     chain.erasing.append({**op, "value": [float(v) for v in value]})
 
 
+def _to_tensor(chain: Chain, t: Any, family: str) -> None:
+    dtype = torch.get_default_dtype()
+    if dtype is torch.float64:
+        raise NotLowered(
+            "ToTensor makes torch's default dtype, and divides doubles, which the engine does not; take v2's"
+            " ToDtype(torch.float64, scale=True)"
+        )
+    chain.convert("ToTensor", dtype)
+
+
+def _to_bytes(chain: Chain, t: Any, family: str) -> None:
+    if type(t).__name__ == "ToImage" and family == V2:
+        chain.row_type = loaded("torchvision.tv_tensors", "Image")
+    if type(t).__name__ == "ToImage" and chain.dtype is not None:
+        return  # torchvision only relabels a tensor
+    chain.convert(type(t).__name__, torch.uint8)
+
+
+def _to_dtype(chain: Chain, t: Any, family: str) -> None:
+    name, dtype = type(t).__name__, t.dtype
+    if chain.dtype is None:
+        raise NotLowered(f"{name} does nothing to PIL images; put ToImage() or PILToTensor() before it")
+    if dtype is chain.dtype:
+        return
+    if isinstance(dtype, dict) or dtype not in FLOATS:
+        raise NotLowered(
+            f"{name}({dtype}) has no native form; the engine makes uint8, float16, bfloat16, float32 and"
+            " float64"
+        )
+    if chain.dtype is torch.uint8 and not getattr(t, "scale", True):
+        raise NotLowered("ToDtype to a float type without scale=True keeps 0..255; pass scale=True")
+    if chain.normalize or chain.noise:
+        before = "Normalize" if chain.normalize else "GaussianNoise"
+        raise NotLowered(
+            f"{name} follows {before}, whose results it rounds once more; put it before {before}"
+        )
+    if chain.dtype is not torch.uint8 and torch.finfo(dtype).bits > torch.finfo(chain.dtype).bits:
+        raise NotLowered(f"{name} widens {chain.dtype} to {dtype}; convert once")
+    if chain.dtype not in (torch.uint8, torch.float32):
+        raise NotLowered(f"{name} rounds {chain.dtype} once more, to {dtype}; convert once")
+    if dtype is torch.float64 and family == V1:
+        raise NotLowered(
+            f"v1's {name}({dtype}) divides doubles, which the engine does not; take v2's ToDtype"
+        )
+    if chain.dtype is torch.uint8:
+        chain.multiply = family != V1
+    chain.dtype = dtype
+
+
+def _normalize(chain: Chain, t: Any, family: str) -> None:
+    if chain.dtype not in FLOATS:
+        raise NotLowered(
+            "Normalize needs a float tensor; put ToTensor() or ToDtype(torch.float32, scale=True) before it"
+        )
+    chain.normalize.append({"op": "normalize", "mean": floats(t.mean), "std": floats(t.std)})
+
+
 def _unless_tensor(rule: Rule) -> Rule:
     def lower(chain: Chain, t: Any, family: str) -> None:
         if chain.dtype is None:
@@ -330,7 +345,12 @@ _LOWERED: dict[str, Rule] = {
     **HOLDERS_BY_CHANCE,
     **POLICIES,
     "RandomErasing": _random_erasing,
-    **CONVERSIONS,
+    "ToTensor": _to_tensor,
+    "PILToTensor": _to_bytes,
+    "ToImage": _to_bytes,
+    "ToDtype": _to_dtype,
+    "ConvertImageDtype": _to_dtype,
+    "Normalize": _normalize,
     "Identity": _nothing,
     "RGB": _rgb,
     "ToPureTensor": _to_pure_tensor,
@@ -344,7 +364,7 @@ def _timm_rules() -> dict[str, Rule]:
     from .timm_transforms import TIMM_TRANSFORMS
 
     conversions = {
-        "MaybeToTensor": _unless_tensor(CONVERSIONS["ToTensor"]),
-        "MaybePILToTensor": _unless_tensor(CONVERSIONS["PILToTensor"]),
+        "MaybeToTensor": _unless_tensor(_to_tensor),
+        "MaybePILToTensor": _unless_tensor(_to_bytes),
     }
     return {**conversions, **TIMM_TRANSFORMS, **TIMM_POLICIES}

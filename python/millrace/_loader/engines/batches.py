@@ -210,11 +210,15 @@ class _Shared(TaskQueue[_PoolTask]):
             self.parked.notify_all()
 
 
+_MOST_SECONDS = 10.0  # that close() waits
+
+
 class BatchPool(Core):
     """Index lists in, batches out, in order; `threads` work ahead, or next() does it all.
 
-    close() lets each thread end what it is doing and joins it; the other calls of the consumer do nothing
-    from then on. Threads are daemons: an interpreter that goes without closing it does not wait for them.
+    close() lets each thread end what it is doing and joins it, for some seconds; the other calls of the
+    consumer do nothing from then on. Threads are daemons: an interpreter that goes without closing it does
+    not wait for them.
     """
 
     def __init__(self, maker: BatchMaker, threads: int, slots: int, at_once: int = 1) -> None:
@@ -265,9 +269,20 @@ class BatchPool(Core):
         if shared.seat._is_owned():  # inside a call of this thread's own, under which nothing may go
             return
         with shared.seat:
+            self._end(_MOST_SECONDS)
+
+    def _end(self, seconds: float) -> None:
+        """Waits for the threads, and then closes the maker: after `seconds` in a thread of its own, and at
+        once where one of the pool's threads came here. The garbage collector calls close() wherever it runs,
+        as in a dataset's code whose lock the others wait for.
+        """
+        deadline = time.monotonic() + seconds
+        if (inside := threading.current_thread() in self._threads) is False:
             for thread in self._threads:
-                if thread is not threading.current_thread():
-                    thread.join()
+                thread.join(max(0.0, deadline - time.monotonic()))
+        if inside or any(thread.is_alive() for thread in self._threads):
+            threading.Thread(target=self._end, args=(threading.TIMEOUT_MAX / 2,), daemon=True).start()
+        else:
             self._maker.close()
 
     def snapshot(self) -> dict[str, Any]:

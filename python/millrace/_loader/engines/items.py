@@ -252,6 +252,21 @@ class ItemSpec(NativeSpec):
             self.groups[group].picture(rows[group], parts, count) for group, parts in self.pictures
         ], values
 
+    def maker(self) -> Callable[[int], list[Any]]:
+        """Of an index, the rows of its pictures, made alone."""
+        files = [_core.StreamSamples() for _ in self.groups]
+        datasets = [group.dataset(held, self.ragged) for group, held in zip(self.groups, files)]
+
+        def make(index: int) -> list[Any]:
+            places = self.values(index)
+            return [
+                images.row(added(held, places[file], self.in_memory[file], index, 0), 0, 0)
+                for group, images, held in zip(self.groups, datasets, files)
+                for file in group.files
+            ]
+
+        return make
+
     def names(self, index: int) -> list[str]:
         """What the files of a sample are called."""
         places = self.values(index)[: len(self.in_memory)]

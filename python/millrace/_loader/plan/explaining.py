@@ -15,6 +15,7 @@ from ..._pictures.asking import asks, stops_asking
 from ..._pictures.counts import PictureCounts
 from ..._profiling.stages import FETCH, NAMES, TRANSFORM
 from ..arguments import PICTURES
+from ..engines.items import ItemSpec
 from ..engines.native import ImageSpec
 from ..heavy_lists import memory_advice
 from .plan import Plan, order_advice
@@ -25,7 +26,7 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
     if engine == "processes":
         yield from memory_advice(loader.dataset)
     if plan.spec is None:
-        yield f"pictures: {PICTURES[loader.pictures]}"
+        yield f"pictures: {PICTURES['lazy' if loader.pictures == 'native' else loader.pictures]}"
     if loader.remote is not None:
         from ..remote import explained
 
@@ -57,6 +58,8 @@ def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
         if isinstance(plan.spec, ImageSpec):
             images, maps = plan.spec.dataset(), plan.spec.index_maps
             native, python = _measured(indices, maps, lambda row: images.row(row, 0, 0), ())
+        elif isinstance(plan.spec, ItemSpec):
+            native, python = _measured(indices, plan.spec.index_maps, plan.spec.maker(), ())
         elif known is not None:
             make = functools.partial(known.stand_in(dataset, (0, 0), False).known, occurrence=0)
             native, python = _measured(indices, known.source.index_maps, make, known.prefix.rest)

@@ -42,7 +42,7 @@ def recogniser_of_items(loader: Any) -> Items | None:
 
 class Items(Recogniser):
     def spec(self, loader: Any, stages: Stages) -> ItemSpec | None:
-        root, maps = root_of(loader.dataset), _index_maps(loader.dataset)
+        root = root_of(loader.dataset)
         item: Item | None = stages.ask("dataset", lambda: (_counted(root), _read(root)))
         if item is None:
             stages.ask_the_others(loader)
@@ -66,7 +66,7 @@ class Items(Recogniser):
             groups=tuple(groups),
             pictures=tuple((at[picture.parts[0][0]], picture.parts) for picture in item.pictures),
             in_memory=tuple(file.in_memory for file in item.files),
-            index_maps=maps,
+            index_maps=_index_maps(loader.dataset),
             python_collate=ItemCollate(**{**parts, "form": ItemForm(item.form, tuple(rows))}),
             values=item.values,
             item_count=len(root),
@@ -87,7 +87,6 @@ def _index_maps(dataset: Any) -> tuple[Sequence[int], ...]:
     while type(dataset) is Subset:
         maps.append(dataset.indices)
         dataset = dataset.dataset
-    check_getitems(dataset)
     return tuple(maps)
 
 
@@ -97,6 +96,7 @@ def _counted(root: Any) -> str:
 
 
 def _read(root: Any) -> Item:
+    check_getitems(root)
     cls, own = type(root), ("__getitems__", "__getattr__")  # with these, samples are another affair
     try:
         if any(hasattr(cls, name) for name in own):

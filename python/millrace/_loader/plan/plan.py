@@ -4,13 +4,16 @@ spec or none.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torch.utils.data import Subset
+from torch.utils.data import Dataset, Subset
 
 from ..._common.lazy import imported
 from ..._common.lowering.as_shipped import check_device, check_getitems
@@ -137,17 +140,39 @@ def recogniser_of(dataset: Any, finds: type | None = None) -> Recogniser:
 
 
 # One of them is there in a program that opens pictures; millrace imports none.
+_PACKAGES = "PIL", "cv2", "torchcodec", "torchvision"
+_OTHERS = "torch", "numpy", "os", "random", "math", "json", "pandas"  # none of these packages opens one
 _OPENERS = "PIL.Image", "cv2", "torchcodec.decoders", "torchvision.io"
 
 
-def _may_be_read(recogniser: Recogniser, dataset: Any) -> bool:
-    """Whether its class is Python code in a program with pictures, if by its own __getitem__ alone."""
-    if not any(name in sys.modules for name in _OPENERS):
-        return False
-    if recogniser is _PYTHON_CODE:
-        return True
-    home = getattr(getattr(type(root_of(dataset)), "__getitem__", None), "__module__", None) or ""
-    return home.partition(".")[0] not in ("millrace", "torch", "torchvision", "timm", "datasets")
+def _reader_of_items(loader: Any, recogniser: Recogniser) -> Recogniser | None:
+    """Who reads the __getitem__ of a dataset that is Python code, or of a library's class but for that."""
+    if loader.pictures != "native" or not any(name in sys.modules for name in _OPENERS):
+        return None
+    if recogniser is not _PYTHON_CODE:
+        home = getattr(getattr(type(root_of(loader.dataset)), "__getitem__", None), "__module__", None) or ""
+        if home.partition(".")[0] in ("millrace", "torch", "torchvision", "timm", "datasets"):
+            return None
+    opens = _may_open(root_of(loader.dataset))
+    return late(".items:recogniser_of_items")(loader) if opens else None
+
+
+def _may_open(root: Any) -> bool:
+    """Whether its __getitem__ names what may open a picture: modules, functions, methods, other datasets."""
+    function = getattr(type(root), "__getitem__", None)
+    if not isinstance(function, FunctionType) or (code := function.__code__).co_freevars:
+        return isinstance(function, FunctionType)
+
+    def calls(name: str) -> bool:
+        value = function.__globals__.get(name)
+        if isinstance(value, ModuleType):
+            return value.__name__.partition(".")[0] not in _OTHERS
+        found = value, vars(root).get(name), inspect.getattr_static(type(root), name, None)
+        kinds = FunctionType, BuiltinFunctionType, Dataset
+        return name.partition(".")[0] in _PACKAGES or any(isinstance(one, kinds) for one in found)
+
+    inner = [part.co_names for part in code.co_consts if isinstance(part, CodeType)]  # comprehensions
+    return any(map(calls, chain(code.co_names, *inner)))
 
 
 def opened(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
@@ -180,12 +205,17 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
     except NotLowered as refusal:
         return Plan((Stage("loader", False, str(refusal)),), None)
     recogniser = recogniser_of(loader.dataset)
-    if loader.pictures == "native" and _may_be_read(recogniser, loader.dataset):
-        recogniser = late(".items:recogniser_of_items")(loader) or recogniser
+    reader = _reader_of_items(loader, recogniser)
+    if recogniser is _PYTHON_CODE:
+        recogniser, reader = reader or recogniser, None
     if recogniser is _PYTHON_CODE and not explained:
         return Plan((), None)
     stages, part = Stages(), None
     spec = recogniser.spec(loader, stages)
+    if spec is None and reader is not None and "dataset" in stages.refusing():
+        read = Stages()
+        if (spec := reader.spec(loader, read)) is not None:
+            stages = read
     # Actors run in Python what has no spec.
     if spec is None and loader.remote is None and "worker_init_fn" not in stages.refusing():
         try:
