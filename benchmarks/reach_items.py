@@ -32,6 +32,11 @@ class Manifest(Own):
 class OpenCV(Own):
     """Read by OpenCV, transformed by torchvision."""
 
+    def __init__(self, root: Path, transform: Any) -> None:
+        import cv2  # noqa: F401
+
+        super().__init__(root, transform)
+
     def __getitem__(self, index: int) -> Any:
         import cv2
 

@@ -150,9 +150,15 @@ void bind_shard_samples(py::module_& m) {
       .def(
           "add_file",
           [](sources::StreamSamples& samples, const py::object& path, int64_t number, uint32_t pass) {
-            return samples.add({nullptr, 0, 0, from_path(path), number, pass});
+            return samples.add({nullptr, 0, 0, from_path(path), number, pass, nullptr});
           },
           py::arg("path"), py::arg("number"), py::arg("number_of_pass"))
+      .def(
+          "add_of",
+          [](sources::StreamSamples& samples, std::shared_ptr<sources::SampleFiles> files, int64_t index,
+             int64_t number,
+             uint32_t pass) { return samples.add({nullptr, index, 0, "", number, pass, std::move(files)}); },
+          py::arg("files"), py::arg("index"), py::arg("number"), py::arg("number_of_pass"))
       .def("drop_before", &sources::StreamSamples::drop_before, py::arg("ticket"))
       .def_property_readonly("held", &sources::StreamSamples::held);
 }

@@ -278,6 +278,9 @@ class StreamSamples(SampleFiles):
     def add_file(self, path: str, number: int, number_of_pass: int) -> int:
         """The same of a file of its own."""
 
+    def add_of(self, files: SampleFiles, index: int, number: int, number_of_pass: int) -> int:
+        """The same of a sample of others, such as a picture in memory."""
+
     def drop_before(self, ticket: int) -> None:
         """Forgets the samples with smaller tickets."""
 

@@ -40,13 +40,20 @@ StreamSamples::Sample StreamSamples::sample(int64_t ticket) const {
 
 std::string StreamSamples::name(int64_t ticket) const {
   const Sample found = sample(ticket);
+  if (found.in) return found.in->name(found.offset);
   return found.source ? found.source->name() + "/" + found.key : found.key;
 }
 
 void StreamSamples::read(int64_t ticket, io::FileBuffer& into) const {
   const Sample found = sample(ticket);
+  if (found.in) return found.in->read(found.offset, into);
   if (!found.source) return io::read_file(found.key, into);
   found.source->read_at(found.offset, into.resize(static_cast<size_t>(found.size)));
+}
+
+std::optional<Pixels> StreamSamples::pixels(int64_t ticket) const {
+  const Sample found = sample(ticket);
+  return found.in ? found.in->pixels(found.offset) : std::nullopt;
 }
 
 void StreamSamples::identify(base::SampleKey& key) const {

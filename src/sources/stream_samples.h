@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "io/byte_source.h"
@@ -25,6 +26,8 @@ class StreamSamples final : public SampleFiles {
     std::string key;
     int64_t number = 0;  // what its random numbers are drawn from, with `pass`
     uint32_t pass = 0;
+    std::shared_ptr<const SampleFiles> in =
+        nullptr;  // in place of a source: those whose sample `offset` it is
   };
 
   int64_t add(Sample sample);
@@ -34,6 +37,7 @@ class StreamSamples final : public SampleFiles {
   int64_t size() const override;  // larger than any ticket
   std::string name(int64_t ticket) const override;
   void read(int64_t ticket, io::FileBuffer& into) const override;
+  std::optional<Pixels> pixels(int64_t ticket) const override;  // which stay until it is dropped
   void identify(base::SampleKey& key) const override;
 
  private:

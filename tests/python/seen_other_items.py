@@ -258,6 +258,85 @@ class Wrapped(Dataset):
         return x, self.target_transform(y)
 
 
+class FromPaths(Other):
+    """What a picture is called says what it is."""
+
+    def __getitem__(self, idx):
+        path = self.paths[idx]
+        stem, ending = os.path.splitext(os.path.basename(path))
+        image = Image.open(path).convert("RGB")
+        return self.transform(image), self.by_name[stem + ending]["label"], path.split("/")[-1].upper()
+
+
+class TwoCrops(Other):
+    def __getitem__(self, idx):
+        image = Image.open(self.paths[idx]).convert("RGB")
+        return torch.stack([self.transform(image), self.transform(image)]), self.labels[idx]
+
+
+class Options(Other):
+    def _open(self, path, mode="RGB", size=None):
+        image = Image.open(path).convert(mode)
+        return image if size is None else image.resize(size)
+
+    def __getitem__(self, idx):
+        import numpy
+
+        image = self._open(path=self.paths[idx], size=(30, 24))
+        image = self.transform(image) if self.transform is not None else numpy.asarray(image)
+        return {
+            "image": image,
+            "size": [30, 24],
+            "target": {"label": self.labels[idx], "weights": (0.5, idx)},
+        }
+
+
+class Long(Other):
+    """Some lines more than are needed."""
+
+    def __getitem__(self, idx):
+        image_path = os.path.join(os.fspath(self.root), "", self.samples[idx][0])
+        with open(image_path, "rb") as file:
+            content = file.read()
+            file.close()
+        image = Image.open(io.BytesIO(content))
+        image.load()
+        if image.mode != "RGB":
+            image = image.convert("RGB")
+        label = torch.LongTensor([self.labels[idx]]) if self.is_train else None
+        to_tensor = torchvision.transforms.ToTensor()
+        return self.transform(image) if self.transform else to_tensor(image), label
+
+
+class Arrays(Other):
+    """Pictures in memory, as CIFAR10 and MNIST have them."""
+
+    def __init__(self, root, count, transform):
+        super().__init__(root, count, transform)
+        draws = np.random.default_rng(3)
+        self.data = draws.integers(0, 256, (count, 24, 30, 3), np.uint8)
+        self.grey = torch.from_numpy(draws.integers(0, 256, (count, 30, 24), np.uint8))
+
+
+class Contrasts(Arrays):
+    """SimCLR's pair of CIFAR10."""
+
+    def __getitem__(self, index):
+        img, target = self.data[index], self.labels[index]
+        img = Image.fromarray(img)
+        if self.transform is not None:
+            pos_1 = self.transform(img)
+            pos_2 = self.transform(img)
+        return pos_1, pos_2, target
+
+
+class Digits(Arrays):
+    def __getitem__(self, index):
+        img, target = self.grey[index], int(self.labels[index])
+        img = Image.fromarray(img.numpy(), mode="L")
+        return self.transform(img), target
+
+
 class Folder(ImageFolder):
     """`root` has a folder of the pictures."""
 
@@ -286,5 +365,5 @@ SEEN = [
     FrameList,
 ]
 SEEN += [Named, Functions, Inherited, Doubled, Colours, Coloured, Buffers, Bytes, OfTensors]
-SEEN += [Tries, Wrapped]
+SEEN += [Tries, Wrapped, FromPaths, TwoCrops, Options, Long, Contrasts, Digits]
 SEEN += [Read, Decoded, OfFiles]

@@ -99,6 +99,19 @@ def test_batches_are_torchs(cls, workers, root, request):
             assert loader.stats()["bytes"] > 0
 
 
+def test_a_folder_with_a_method_of_ones_own(root, tmp_path):
+    """What is inherited is read, and what a library's class gives alone stays native without that."""
+    seen = pytest.importorskip("seen_other_items")
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        for file in sorted(root.iterdir())[:3]:
+            (tmp_path / name / file.name).symlink_to(file)
+    dataset = seen.Folder(tmp_path, None, EVEN)
+    loader = loader_of(dataset, 4)
+    assert is_native(loader) and "Folder of 6 samples, whose __getitem__ is read" in loader.explain()
+    assert same(list(loader), list(TorchLoader(dataset, 4)))
+
+
 @pytest.mark.parametrize("cls", SEEN)
 def test_it_is_the_default(cls, root):
     dataset = cls(root, COUNT, EVEN)
@@ -171,6 +184,21 @@ def test_batches_are_replayed(root, workers):
     loader = loader_of(dataset, batch_sampler=[[1, 1, 2], [1, 0], [2, 1]], num_workers=workers, history=True)
     batches = list(loader)
     assert all(same(loader.replay(number), batch) for number, batch in enumerate(batches))
+
+
+def test_each_line_says_who_does_it(root):
+    begin = seen_items.Pairs.__getitem__.__code__.co_firstlineno
+    told = [
+        line
+        for line in loader_of(seen_items.Pairs(root, COUNT, EVEN)).explain().splitlines()
+        if line[:5] == "line "
+    ]
+    opens = 'image = Image.open(os.path.join(self.root, path)).convert("RGB")'
+    assert told == [
+        f"line {begin + 1}: python — path, label = self.samples[index]",
+        f"line {begin + 2}: native, values python — {opens}",
+        f"line {begin + 4}: native — image = self.transform(image)",
+    ]
 
 
 @pytest.mark.parametrize("cls", SEEN[:2])

@@ -52,7 +52,7 @@ TEST(StreamSamples, ASampleMayBeAFileOfItsOwn) {
   const std::string path = testing::TempDir() + "stream_samples_file";
   std::ofstream(path) << "content";
   StreamSamples samples;
-  const int64_t ticket = samples.add({nullptr, 0, 0, path, 7, 2});
+  const int64_t ticket = samples.add({nullptr, 0, 0, path, 7, 2, nullptr});
   EXPECT_EQ(samples.name(ticket), path);
   io::FileBuffer buffer;
   samples.read(ticket, buffer);
@@ -97,6 +97,28 @@ TEST(StreamSamples, ManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(StreamSamples, PicturesInMemoryStayUntilTheyAreDropped) {
+  StreamSamples samples;
+  auto bytes = std::make_shared<std::vector<uint8_t>>(2 * 4 * 5 * 3, uint8_t{7});
+  const std::weak_ptr<std::vector<uint8_t>> alive = bytes;
+  const Pixels first{bytes->data(), 5, 4, 15, 3, 1};
+  const int64_t ticket =
+      samples.add({nullptr, 1, 0, "", 12, 2, std::make_shared<PixelFiles>(bytes, first, 2, 60)});
+  bytes.reset();
+  const std::optional<Pixels> found = samples.pixels(ticket);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->data, alive.lock()->data() + 60);
+  EXPECT_EQ(found->width, 5);
+  EXPECT_EQ(samples.name(ticket), "picture 1 in memory");
+  base::SampleKey key{.index = ticket};
+  samples.identify(key);
+  EXPECT_EQ(key.index, 12);
+  EXPECT_EQ(key.occurrence, 2U);
+  samples.drop_before(ticket + 1);
+  EXPECT_TRUE(alive.expired());
+  EXPECT_FALSE(samples.pixels(samples.add({nullptr, 0, 0, "a.jpg", 0, 0, nullptr})));
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import linecache
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ class ItemFile:
     `views`: of each view of it, what is done to the picture; `stacked`: the views are one tensor.
     """
 
-    in_memory: bool
+    kind: str
     modes: str
     views: tuple[tuple[Picture, ...], ...]
     stacked: bool
@@ -41,6 +42,8 @@ class Item:
     files: tuple[ItemFile, ...]
     pictures: tuple[ItemPicture, ...]
     form: Any
+    told: tuple[str, ...] = ()
+    """Of each line that was read: who does it."""
 
 
 class Sample:
@@ -90,11 +93,20 @@ class Sample:
         in_stacks = {number for picture in pictures if picture.stacked for number, _ in picture.parts}
         require(all(len(views[number]) == 1 for number in in_stacks))
         found = [
-            ItemFile(root.file.in_memory, _modes_of(root, lines), tuple(lines), of_one)
+            ItemFile(root.file.kind, _modes_of(root, lines), tuple(lines), of_one)
             for root, lines, of_one in zip(files, views, stacked)
         ]
         values = self.lines.function([*(root.file.place for root in files), *self.values])
-        return Item(values, tuple(found), tuple(pictures), self.form)
+        return Item(values, tuple(found), tuple(pictures), self.form, tuple(_told(self.lines)))
+
+
+def _told(lines: Lines) -> Iterator[str]:
+    for (file, number), who in sorted(lines.who.items()):
+        if who:
+            words = (
+                "native" if who == {"native"} else "python" if who == {"python"} else "native, values python"
+            )
+            yield f"line {number}: {words} — {linecache.getline(file, number).strip()}"
 
 
 def root_of(picture: Picture) -> Opened:

@@ -74,11 +74,11 @@ def _bytes_io(initial_bytes: Any) -> File:
         require(initial_bytes.kind is bytes)
         return initial_bytes.file
     require(isinstance(initial_bytes, Value))
-    return File(initial_bytes, in_memory=True)
+    return File(initial_bytes, "bytes")
 
 
 def _read(file: File) -> Content:
-    require(not file.in_memory)
+    require(file.kind == "path")
     return Content(file, bytes)
 
 
@@ -110,9 +110,22 @@ def _rgb_loader(path: Any) -> Picture:
     return Opened(file_of(path)).then(RGB)
 
 
-def _from_array(obj: Any) -> Picture:
-    require(isinstance(obj, Array) and obj.is_plain())
+def _from_array(obj: Any, mode: Any = None) -> Picture:
+    if isinstance(obj, Value):
+        shape, is_bytes = _shape_of(obj.of)
+        grey = len(shape) == 3 and mode in (None, "L")
+        require(is_bytes and (grey or len(shape) == 4 and shape[3] == 3 and mode in (None, "RGB")))
+        picture = Opened(File(obj, "pixels"), "any")
+        return picture.then(GREY) if grey else picture.then(RGB)
+    require(mode is None and isinstance(obj, Array) and obj.is_plain())
     return obj.picture
+
+
+def _shape_of(rows: Any) -> tuple[tuple[int, ...], bool]:
+    """Of an array whose rows may be pictures, and whether it has bytes."""
+    if not isinstance(rows, (np.ndarray, torch.Tensor)):
+        return (), False
+    return tuple(rows.shape), rows.dtype in (np.uint8, torch.uint8)
 
 
 def _exif_transpose(image: Any) -> Picture:
@@ -254,6 +267,7 @@ _OPENERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "fromfile"): _from_file,
     ("torchvision.io", "read_file"): _read_file,
     ("PIL.Image", "open"): _image_open,
+    ("PIL.Image", "fromarray"): _from_array,
     (_FOLDER, "default_loader"): _rgb_loader,
     (_FOLDER, "pil_loader"): _rgb_loader,
     ("cv2", "imread"): _imread,

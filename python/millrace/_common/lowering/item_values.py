@@ -41,17 +41,19 @@ _PLAIN = (*OWNERS, int, float, bool, type(None), torch.dtype, type, np.dtype)
 
 
 class Value(Symbol):
-    """What the index decides; `name`: of the variable that has it."""
+    """What the index decides; `name`: of the variable that has it. `of`: it is a row of this array."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, of: Any = None) -> None:
+        self.name, self.of = name, of
 
 
 class File(Symbol):
-    """A file that is open for reading: of a path, or, `in_memory`, of bytes that the index decides."""
+    """A file that is open for reading. `place`: what the index decides, of this `kind`: a "path", "bytes", or
+    "pixels", an array of a picture.
+    """
 
-    def __init__(self, place: Any, in_memory: bool = False) -> None:
-        self.place, self.in_memory = place, in_memory
+    def __init__(self, place: Any, kind: str = "path") -> None:
+        self.place, self.kind = place, kind
 
 
 class Content(Symbol):
@@ -114,32 +116,34 @@ class Lines:
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {}
         self.opened: list[Opened] = []
+        self.who: dict[tuple[str, int], set[str]] = {}  # of a line in a file: who does it
         self.values = self.calls = 0
 
     def constant(self, value: Any) -> str:
+        require(not isinstance(value, Symbol))
         name = f"k{len(self.constants)}"
         self.constants[name] = value
         return name
 
     def argument(self, value: Any) -> str:
         """What stands for it in an expression; of objects that are not plain, a call may do anything."""
-        return self._made(value) or self.plain(value)
+        return self._made(value, self.argument) or self.plain(value)
 
-    def _made(self, value: Any) -> str:
+    def result(self, value: Any) -> str:
+        """The same of what is only returned."""
+        return self._made(value, self.result) or self.constant(value)
+
+    def _made(self, value: Any, part_of: Callable[[Any], str]) -> str:
         """Of what the function makes anew for each sample; "": it is none of these."""
         if isinstance(value, Value):
             return value.name
         if type(value) is MadeDict:
-            parts = ", ".join(f"{key!r}: {self.result(part)}" for key, part in value.items())
+            parts = ", ".join(f"{key!r}: {part_of(part)}" for key, part in value.items())
             return f"{{{parts}}}"
         if type(value) is MadeList or type(value) is tuple and has_values(value):
-            inner = "".join(f"{self.result(part)}, " for part in value)
+            inner = "".join(f"{part_of(part)}, " for part in value)
             return f"({inner})" if type(value) is tuple else f"[{inner}]"
         return ""
-
-    def result(self, value: Any) -> str:
-        """The same of what is only returned."""
-        return self._made(value) or self.constant(value)
 
     def plain(self, value: Any) -> str:
         require(type(value) in _PLAIN or isinstance(value, (PurePath, np.generic)))

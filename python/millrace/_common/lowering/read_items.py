@@ -25,7 +25,8 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, Subset
 
-from .crops import applied, stacked
+from .as_shipped import family_of
+from .crops import applied, made_object, stacked
 from .function_source import body_of, plain_attribute, plain_variable
 from .item_parts import Item, Sample, root_of
 from .item_pictures import divided, method, opened
@@ -46,7 +47,7 @@ from .item_values import (
 from .picture_calls import METHODS as PICTURE_METHODS
 from .picture_calls import known_call
 from .read_source import MADE, Reader, check_uses, noted, read_call
-from .read_values import MadeDict, MadeList, NotRead, Picture, Symbol, require
+from .read_values import MadeDict, MadeList, NotRead, Picture, Stacked, Symbol, require
 from .recognising import V1, loaded
 
 _MOST_CALLS = 64  # of functions of the dataset's own, loops unrolled
@@ -142,6 +143,15 @@ class _ItemReader(Reader):
 
     # ---------------------------------------------------------------- expressions
 
+    def value(self, node: ast.expr, names: dict[str, Any]) -> Any:
+        before = len(self.lines.lines)
+        value = super().value(node, names)
+        who = set() if len(self.lines.lines) == before else {"python"}
+        if isinstance(node, ast.Call) and isinstance(value, (Picture, Array, Stacked)):
+            who.add("native")
+        self.lines.who.setdefault((self.function.__code__.co_filename, node.lineno), set()).update(who)
+        return value
+
     def _of_Attribute(self, node: ast.Attribute, names: dict[str, Any]) -> Any:
         owner = self.value(node.value, names)
         if isinstance(owner, Value):
@@ -166,7 +176,8 @@ class _ItemReader(Reader):
         if isinstance(owner, Dataset):
             return self._of_dataset(owner, key, names)
         require(type(owner) in OWNERS or is_pandas(owner))
-        return self.lines.add(f"{self.lines.constant(owner)}[{self.lines.argument(key)}]")
+        row = self.lines.add(f"{self.lines.constant(owner)}[{self.lines.argument(key)}]")
+        return Value(row.name, owner) if isinstance(key, Value) else row
 
     def _of_dataset(self, dataset: Any, key: Any, names: dict[str, Any]) -> Any:
         """dataset[key]"""
@@ -251,7 +262,8 @@ class _ItemReader(Reader):
             if isinstance(owner, Value) or type(owner) is str or isinstance(owner, PurePath):
                 # what a call has just made may be changed
                 require(name in METHODS or name == "scatter_" and isinstance(node.func.value, ast.Call))
-                return self._line(f"{self.lines.argument(owner)}.{name}", arguments, keywords)
+                line = self._line(f"{self.lines.argument(owner)}.{name}", arguments, keywords)
+                return Value(line.name, owner.of) if name == "numpy" and isinstance(owner, Value) else line
         function = self.value(node.func, names)
         require(callable(function) and not isinstance(function, Symbol))
         if (made := opened(function, arguments, keywords)) is not None:
@@ -272,6 +284,8 @@ class _ItemReader(Reader):
             if function is len and arguments == [names.get("self")]:
                 return self.lines.add(f"len({self.lines.constant(arguments[0])})")
             return self._line(self.lines.constant(function), arguments, keywords)
+        if isinstance(function, type) and family_of(function):
+            return made_object(function, arguments, keywords)
         if type(function) is loaded(V1, "Lambda"):
             function = plain_attribute(function, "lambd")
         if isinstance(function, types.MethodType):

@@ -25,12 +25,12 @@ from .seeding import generators_seeded
 
 @dataclass(frozen=True)
 class Group:
-    """Files of a sample whose pictures are made alike: their numbers, and whether each is bytes in memory.
-    `stacked`: their one view is one tensor of all files; `joined`: the views are one tensor.
+    """Files of a sample whose pictures are made alike: their numbers, and the kind of each, a path, bytes or
+    pixels. `stacked`: their one view is one tensor of all files; `joined`: the views are one tensor.
     """
 
     files: tuple[int, ...]
-    in_memory: tuple[bool, ...]
+    kinds: tuple[str, ...]
     pipelines: tuple[_core.ImagePipeline, ...]
     modes: Any
     stacked: bool
@@ -124,7 +124,7 @@ class ItemCore(Core):
             indices = indices.tolist()  # what a dataset is asked for
         try:
             with during(SAMPLE):
-                keys, count = self._keys(indices), len(self._spec.in_memory)
+                keys, count = self._keys(indices), len(self._spec.kinds)
                 made = [self._spec.values(operator.index(index)) for index in indices]
                 tickets = [self._added(values[:count], *key) for values, key in zip(made, keys)]
                 ends = [tickets[-1][group.files[-1]] + 1 for group in self._spec.groups]
@@ -141,9 +141,9 @@ class ItemCore(Core):
         """The tickets of a sample's files, which draw numbers of their own."""
         tickets = [0] * len(places)
         for group, files in zip(self._spec.groups, self._files):
-            for file, in_memory in zip(group.files, group.in_memory):
+            for file, kind in zip(group.files, group.kinds):
                 key = number * len(places) + file, occurrence
-                tickets[file] = added(files, places[file], in_memory, *key)
+                tickets[file] = added(files, places[file], kind, *key)
         return tickets
 
     def end_epoch(self) -> None:
@@ -200,10 +200,14 @@ class ItemCore(Core):
         return {**first, **{name: first[name] + count for name, count in self._fetched.items()}}
 
 
-def added(files: _core.StreamSamples, place: Any, in_memory: bool, number: int, occurrence: int) -> int:
-    """The ticket of a path, or of bytes."""
-    if not in_memory:
+def added(files: _core.StreamSamples, place: Any, kind: str, number: int, occurrence: int) -> int:
+    """The ticket of a path, of bytes, or of an array of a picture."""
+    if kind == "path":
         return files.add_file(os.fspath(place), number, occurrence)
+    if kind == "pixels":
+        grey = place.ndim == 2
+        rows = np.broadcast_to(place[None, ..., None], (1, *place.shape, 3)) if grey else place[None]
+        return files.add_of(_core.PixelFiles(rows), 0, number, occurrence)
     if type(place) is not bytes:
         place = memoryview(place).tobytes()  # an object of other kinds has another meaning to BytesIO
     return files.add(place, "", "bytes", number, occurrence)
@@ -212,17 +216,19 @@ def added(files: _core.StreamSamples, place: Any, in_memory: bool, number: int, 
 @dataclass(frozen=True, kw_only=True)
 class ItemSpec(NativeSpec):
     """`pictures`: of each number of the form, its group and its (file, view) there. `values`: of an index,
-    the places of the files and the sample's other values; `fetch`: makes a batch's samples in Python.
+    the places of the files and the sample's other values; `fetch`: makes a batch's samples in Python. `told`:
+    lines of explain().
     """
 
     groups: tuple[Group, ...]
     pictures: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
-    in_memory: tuple[bool, ...]
+    kinds: tuple[str, ...]
     index_maps: tuple[Sequence[int], ...]
     python_collate: ItemCollate
     values: Callable[[int], tuple[Any, ...]]
     item_count: int
     fetch: Callable[[Any], list[Any]]
+    told: tuple[str, ...]
 
     @property
     def ragged(self) -> bool:
@@ -260,7 +266,7 @@ class ItemSpec(NativeSpec):
         def make(index: int) -> list[Any]:
             places = self.values(index)
             return [
-                images.row(added(held, places[file], self.in_memory[file], index, 0), 0, 0)
+                images.row(added(held, places[file], self.kinds[file], index, 0), 0, 0)
                 for group, images, held in zip(self.groups, datasets, files)
                 for file in group.files
             ]
@@ -269,5 +275,5 @@ class ItemSpec(NativeSpec):
 
     def names(self, index: int) -> list[str]:
         """What the files of a sample are called."""
-        places = self.values(index)[: len(self.in_memory)]
-        return ["bytes" if inside else os.fspath(place) for place, inside in zip(places, self.in_memory)]
+        places = self.values(index)[: len(self.kinds)]
+        return [os.fspath(place) if kind == "path" else kind for place, kind in zip(places, self.kinds)]

@@ -27,6 +27,8 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
         yield from memory_advice(loader.dataset)
     if plan.spec is None:
         yield f"pictures: {PICTURES['lazy' if loader.pictures == 'native' else loader.pictures]}"
+    if isinstance(plan.spec, ItemSpec):
+        yield from plan.spec.told
     if loader.remote is not None:
         from ..remote import explained
 

@@ -22,6 +22,7 @@ from ..._common.lowering.read_values import NotRead
 from ..._common.lowering.recognising import NotLowered
 from ..._common.lowering.transforms import Lowered, lowered_lines
 from ..._common.states import is_stateful
+from ..._common.torch_private import _DatasetKind
 from ..engines.item_form import ItemCollate, ItemForm
 from ..engines.items import Group, ItemSpec
 from ..engines.python_collate import PythonCollate
@@ -35,6 +36,8 @@ def recogniser_of_items(loader: Any) -> Items | None:
     """None where the loader's dataset is none whose code could be read."""
     root = root_of(loader.dataset)
     if loader.on_error != "raise" or loader.remote is not None or not loader._auto_collation:
+        return None
+    if loader._dataset_kind != _DatasetKind.Map:
         return None
     is_function = isinstance(getattr(type(root), "__getitem__", None), FunctionType)
     return ITEMS if is_function and hasattr(type(root), "__len__") and not is_stateful(root) else None
@@ -65,12 +68,13 @@ class Items(Recogniser):
         spec = ItemSpec(
             groups=tuple(groups),
             pictures=tuple((at[picture.parts[0][0]], picture.parts) for picture in item.pictures),
-            in_memory=tuple(file.in_memory for file in item.files),
+            kinds=tuple(file.kind for file in item.files),
             index_maps=_index_maps(loader.dataset),
             python_collate=ItemCollate(**{**parts, "form": ItemForm(item.form, tuple(rows))}),
             values=item.values,
             item_count=len(root),
             fetch=partial(_fetched, root),
+            told=item.told,
         )
         if where := difference(spec, root, len(loader.dataset)):
             said = f"{type(root).__name__} runs in Python: {where}"
@@ -143,7 +147,7 @@ def _groups(loader: Any, item: Item, made: list[Lowered]) -> list[Group]:
     return [
         Group(
             tuple(numbers),
-            tuple(item.files[number].in_memory for number in numbers),
+            tuple(item.files[number].kind for number in numbers),
             tuple(made[numbers[0]].pipelines(made[numbers[0]].chains, any_sizes)),
             _modes(item, made, numbers),
             stacked,
