@@ -138,7 +138,7 @@ class FrameList(Other):
 
 class Named(Other):
     def __getitem__(self, idx):
-        image = Image.open(os.path.join(self.root, "%d.jpg" % (idx % self.count))).convert("RGB")  # noqa: UP031
+        image = Image.open(os.path.join(self.root, "%d.jpg" % (idx % len(self.labels)))).convert("RGB")  # noqa: UP031
         target = {"id": idx, "box": [idx, idx + 1], "name": os.path.basename(self.paths[idx])}
         return self.transform(image), target
 

@@ -260,8 +260,7 @@ class _ItemReader(Reader):
             if isinstance(owner, (Picture, Array, File, Content)):
                 return noted(method(owner, name, arguments, keywords), names)
             if isinstance(owner, Value) or type(owner) is str or isinstance(owner, PurePath):
-                # what a call has just made may be changed
-                require(name in METHODS or name == "scatter_" and isinstance(node.func.value, ast.Call))
+                require(name in METHODS or name == "scatter_" and self._is_new(node.func.value, names))
                 line = self._line(f"{self.lines.argument(owner)}.{name}", arguments, keywords)
                 return Value(line.name, owner.of) if name == "numpy" and isinstance(owner, Value) else line
         function = self.value(node.func, names)
@@ -281,7 +280,7 @@ class _ItemReader(Reader):
         if function is range and arguments and all(type(part) is int for part in arguments):
             return range(*arguments)
         if any(function is one for one in PURE):
-            if function is len and arguments == [names.get("self")]:
+            if function is len and len(arguments) == 1 and isinstance(arguments[0], Dataset):
                 return self.lines.add(f"len({self.lines.constant(arguments[0])})")
             return self._line(self.lines.constant(function), arguments, keywords)
         if isinstance(function, type) and family_of(function):
@@ -291,6 +290,10 @@ class _ItemReader(Reader):
         if isinstance(function, types.MethodType):
             arguments, function = [function.__self__, *arguments], function.__func__
         return self._of_own(function, arguments, keywords, names)
+
+    def _is_new(self, node: ast.expr, names: dict[str, Any]) -> bool:
+        """Whether it is a tensor that nobody else has, and which may therefore be changed."""
+        return isinstance(node, ast.Call) and self.value(node.func, names) is torch.zeros
 
     def _of_own(
         self, function: Any, arguments: list[Any], keywords: dict[str, Any], names: dict[str, Any]
