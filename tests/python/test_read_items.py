@@ -13,6 +13,8 @@ import torch
 from loader_data import torchvision_or_skip
 from millrace import transforms
 from millrace._common.lowering.read_items import read_item
+from millrace._pictures.asking import asks, stops_asking
+from millrace._pictures.counts import PictureCounts
 from pictures import make_picture
 from seen_items import SEEN
 from torch.utils.data import DataLoader as TorchLoader
@@ -97,6 +99,16 @@ def test_batches_are_torchs(cls, workers, root, request):
             assert is_native(loader)
             assert same(list(loader), list(TorchLoader(other, *size, **options)))
             assert loader.stats()["bytes"] > 0
+
+
+def test_names_that_were_bound_before_millrace_stood_in_front(root, unchecked):
+    seen = pytest.importorskip("seen_other_items")
+    before = asks(PictureCounts())
+    try:
+        for cls in (seen.Read, seen.Colours, seen.OfFiles):
+            assert is_native(loader_of(cls(root, COUNT, EVEN), 4))
+    finally:
+        stops_asking(before)
 
 
 def test_a_folder_with_a_method_of_ones_own(root, tmp_path):

@@ -29,7 +29,8 @@ def opened(function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Sym
     """
     of_pictures = any(isinstance(part, (Picture, Array)) for part in arguments)
     for (module, name), known in (_OF_PICTURES if of_pictures else _OPENERS).items():
-        if function is not None and function is loaded(module, name) and _is_theirs(function, module):
+        theirs = _bare(loaded(module, name))
+        if theirs is not None and _bare(function) is theirs and _is_theirs(function, module):
             return _called(known, arguments, keywords)
     return None
 
@@ -46,6 +47,12 @@ def _called(known: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
         return known(*arguments, **keywords)
     except (TypeError, ValueError):  # arguments that the function does not have
         require(False)
+
+
+def _bare(function: Any) -> Any:
+    """Without what millrace may have put in front of it, before or after a script bound its name."""
+    is_ours = type(function).__module__.partition(".")[0] == "millrace"
+    return getattr(function, "__wrapped__", function) if is_ours else function
 
 
 def _is_theirs(function: Any, module: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..._common.regular_files import open_regular
 from ..._common.states import generator_states, generators_at
 from ..._pictures.asking import asks, stops_asking
 from ..._pictures.counts import PictureCounts
@@ -58,7 +59,7 @@ def _others_decode(spec: ItemSpec, index: Any) -> bool:
         for place, kind in zip(spec.values(index), spec.kinds):
             if kind == "pixels":
                 continue
-            with io.BytesIO(place) if kind == "bytes" else open(place, "rb") as file:
+            with io.BytesIO(place) if kind == "bytes" else open_regular(place, "rb") as file:
                 begin = file.read(12)
             if not begin.startswith((b"\xff\xd8", b"\x89PNG")) and begin[8:] != b"WEBP":
                 return True
