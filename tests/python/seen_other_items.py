@@ -283,6 +283,8 @@ class Options(Other):
         import numpy
 
         image = self._open(path=self.paths[idx], size=(30, 24))
+        if isinstance(self.transform, dict):
+            raise TypeError("one transform, please")
         image = self.transform(image) if self.transform is not None else numpy.asarray(image)
         return {
             "image": image,
@@ -303,7 +305,7 @@ class Long(Other):
         image.load()
         if image.mode != "RGB":
             image = image.convert("RGB")
-        label = torch.LongTensor([self.labels[idx]]) if self.is_train else None
+        label = torch.LongTensor([self.labels[idx]]).squeeze(0).type(torch.int32) if self.is_train else None
         to_tensor = torchvision.transforms.ToTensor()
         return self.transform(image) if self.transform else to_tensor(image), label
 

@@ -28,13 +28,14 @@ PURE = (
         torch.LongTensor,
         torch.FloatTensor,
     )
-    + (np.array, np.asarray, np.int64, np.int32, np.float32, np.zeros, np.eye)
+    + (torch.FloatTensor, np.array, np.asarray, np.int64, np.int32, np.float32, np.zeros, np.eye)
 )
 METHODS = frozenset(
     {"item", "tolist", "strip", "lstrip", "rstrip", "split", "rsplit", "lower", "upper", "replace", "format"}
     | {"zfill", "join", "joinpath", "with_suffix", "with_name", "get", "startswith", "endswith", "astype"}
     | {"decode", "long", "float", "int", "bool", "removesuffix", "removeprefix", "to_numpy", "as_posix"}
-    | {"clone", "partition", "rpartition", "index", "numpy"}
+    | {"clone", "partition", "rpartition", "index", "numpy", "type", "to", "unsqueeze", "squeeze", "reshape"}
+    | {"flatten", "double", "copy", "sum", "argmax"}
 )
 OWNERS = (list, tuple, dict, str, np.ndarray, torch.Tensor)
 _PLAIN = (*OWNERS, int, float, bool, type(None), torch.dtype, type, np.dtype)

@@ -15,6 +15,7 @@ picture are read as those of a transform (read_source.py). All else, and the dat
 
 from __future__ import annotations
 
+import abc
 import ast
 import enum
 import sys
@@ -277,6 +278,14 @@ class _ItemReader(Reader):
         if function is torch.is_tensor:  # the index is a number
             require(len(arguments) == 1 and isinstance(arguments[0], Value) and arguments[0].name == "index")
             return False
+        if (
+            function is isinstance
+            and not keywords
+            and not any(isinstance(part, Symbol) for part in arguments)
+        ):
+            kind = arguments[-1]
+            require(len(arguments) == 2 and isinstance(kind, type) and type(kind) in (type, abc.ABCMeta))
+            return isinstance(arguments[0], kind)
         if function is range and arguments and all(type(part) is int for part in arguments):
             return range(*arguments)
         if any(function is one for one in PURE):
