@@ -215,8 +215,8 @@ def test_targets_that_no_batch_can_hold_are_torchs_error(tmp_path):
 # -- what is refused
 
 
-def reason(dataset, stage="dataset"):
-    lines = millrace.DataLoader(dataset, 2).explain().splitlines()
+def reason(dataset, stage="dataset", **options):
+    lines = millrace.DataLoader(dataset, 2, **options).explain().splitlines()
     (line,) = [line for line in lines if line.startswith(f"{stage}: python")]
     return line
 
@@ -294,7 +294,9 @@ def test_columns_that_changed_count_from_the_next_epoch(tmp_path):
     dataset.target_transform = float
     check(dataset)
     dataset._labels.pop()
-    assert "there are 4 labels for 5 paths" in reason(dataset)
+    assert "there are 4 labels for 5 paths" in reason(dataset, pictures="lazy")
+    with pytest.raises(IndexError):  # its __getitem__ is read, and says the rest
+        list(millrace.DataLoader(dataset, 2))
     animals = plants(tmp_path / "plants", {"transform": chain(to_rgb())})
     check(animals)
     animals.target_type = ["full"]

@@ -250,9 +250,12 @@ def test_torchvision_samples_may_change_between_epochs(folder):
     (labels,) = [labels for _, labels in millrace.DataLoader(folder, 4, native="require")]
     assert labels.tolist() == [77, 1, 0]
     folder.samples[1] = list(folder.samples[1])
-    assert "not all tuples of two" in refusal("dataset", folder)
+    unread = {"pictures": "lazy"}
+    assert "not all tuples of two" in refusal("dataset", folder, **unread)
+    assert "whose __getitem__ is read" in lines(folder)["dataset"][1], "a list of two will do for that"
     folder.samples[1] = (folder.samples[1][0].encode(), 0)
-    assert "not all strings or pathlib's" in refusal("dataset", folder)
+    assert "not all strings or pathlib's" in refusal("dataset", folder, **unread)
+    assert next(iter(millrace.DataLoader(folder, 3, native="require")))[1].tolist() == [77, 0, 0]
 
 
 def test_torchvision_details(folder, monkeypatch):

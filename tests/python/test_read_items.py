@@ -20,7 +20,7 @@ from seen_items import SEEN
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Subset
 
-torchvision_or_skip()
+torchvision = torchvision_or_skip()
 COUNT = 10
 EVEN = transforms.Compose([transforms.Resize(20), transforms.CenterCrop(16), transforms.ToTensor()])
 DRAWN = transforms.Compose([transforms.RandomResizedCrop(16), transforms.ToTensor()])
@@ -122,6 +122,19 @@ def test_a_folder_with_a_method_of_ones_own(root, tmp_path):
     loader = loader_of(dataset, 4)
     assert is_native(loader) and "Folder of 6 samples, whose __getitem__ is read" in loader.explain()
     assert same(list(loader), list(TorchLoader(dataset, 4)))
+
+
+def test_a_folder_with_a_loader_of_ones_own(root, tmp_path, monkeypatch):
+    (tmp_path / "cat").mkdir()
+    for file in sorted(root.iterdir())[:3]:
+        (tmp_path / "cat" / file.name).symlink_to(file)
+    dataset = torchvision.datasets.ImageFolder(tmp_path, EVEN, loader=seen_items.rgb_loader)
+    loader = loader_of(dataset, 2)
+    assert is_native(loader) and "ImageFolder of 3 samples, whose __getitem__ is read" in loader.explain()
+    assert same(list(loader), list(TorchLoader(dataset, 2)))
+    monkeypatch.setattr(torchvision, "get_image_backend", lambda: "accimage")
+    dataset.loader = torchvision.datasets.folder.default_loader
+    assert not is_native(loader)
 
 
 @pytest.mark.parametrize("cls", SEEN)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..shipped import is_shipped
 from .crops import made_object
 from .item_values import Array, Content, File, Opened, Value
 from .picture_calls import METHODS as PICTURE_METHODS
@@ -114,7 +115,15 @@ def _image_open(fp: Any) -> Picture:
 
 
 def _rgb_loader(path: Any) -> Picture:
+    names = "default_loader", "pil_loader"
+    require(all(is_shipped(loaded(_FOLDER, name), _FOLDER, name) for name in names))
     return Opened(file_of(path)).then(RGB)
+
+
+def _default_loader(path: Any) -> Picture:
+    backend = loaded("torchvision", "get_image_backend")
+    require(backend is not None and backend() == "PIL")
+    return _rgb_loader(path)
 
 
 def _from_array(obj: Any, mode: Any = None) -> Picture:
@@ -275,7 +284,7 @@ _OPENERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("torchvision.io", "read_file"): _read_file,
     ("PIL.Image", "open"): _image_open,
     ("PIL.Image", "fromarray"): _from_array,
-    (_FOLDER, "default_loader"): _rgb_loader,
+    (_FOLDER, "default_loader"): _default_loader,
     (_FOLDER, "pil_loader"): _rgb_loader,
     ("cv2", "imread"): _imread,
     ("cv2", "imdecode"): _imdecode,

@@ -95,8 +95,8 @@ def _index_maps(dataset: Any) -> tuple[Sequence[int], ...]:
 
 
 def _counted(root: Any) -> str:
-    name = type(root).__name__
-    return f"{name} of {len(root)} samples, whose __getitem__ is read: files natively, other values in Python"
+    name = f"{type(root).__name__} of {len(root)} samples, whose __getitem__ is read"
+    return f"{name}: pictures natively, other values in Python"
 
 
 def _read(root: Any) -> Item:

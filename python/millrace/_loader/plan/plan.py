@@ -146,12 +146,14 @@ _OPENERS = "PIL.Image", "cv2", "torchcodec.decoders", "torchvision.io"
 
 
 def _reader_of_items(loader: Any, recogniser: Recogniser) -> Recogniser | None:
-    """Who reads the __getitem__ of a dataset that is Python code, or of a library's class but for that."""
+    """Who reads the __getitem__ of a dataset that is Python code, or that its recogniser may refuse: one of
+    torchvision's with a loader of the script's, or of a subclass with a method of its own.
+    """
     if loader.pictures != "native" or not any(name in sys.modules for name in _OPENERS):
         return None
     if recogniser is not _PYTHON_CODE:
         home = getattr(getattr(type(root_of(loader.dataset)), "__getitem__", None), "__module__", None) or ""
-        if home.partition(".")[0] in ("millrace", "torch", "torchvision", "timm", "datasets"):
+        if home.partition(".")[0] in ("millrace", "torch", "timm", "datasets"):
             return None
     opens = _may_open(root_of(loader.dataset))
     return late(".items:recogniser_of_items")(loader) if opens else None
