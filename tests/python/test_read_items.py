@@ -329,6 +329,16 @@ def test_pictures_that_the_engine_does_not_make_are_pythons(root, monkeypatch, r
     assert not recwarn.list and same(list(loader), list(TorchLoader(loader.dataset, 4)))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", range(2, COUNT))
+def test_what_is_drawn_is_no_mistake(root, count):
+    """A flip is the same one in every other case, by both."""
+    flips = transforms.Compose(
+        [*EVEN.transforms[:2], transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+    )
+    assert is_native(loader_of(seen_items.Pairs(root, count, flips), 4))
+
+
 def test_samples_are_compared_once(root, monkeypatch):
     compared = []
     monkeypatch.setattr(

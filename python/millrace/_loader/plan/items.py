@@ -76,7 +76,7 @@ class Items(Recogniser):
             fetch=partial(_fetched, root),
             told=item.told,
         )
-        if where := difference(spec, root, len(loader.dataset)):
+        if where := difference(spec, root, len(loader.dataset), any(part.is_random for part in made)):
             said = f"{type(root).__name__} runs in Python: {where}"
             if where != UNKNOWN:
                 said = f"{type(root).__name__} runs in Python: its __getitem__ was not read rightly ({where})"

@@ -21,17 +21,16 @@ from ..engines.items import ItemSpec
 
 _SAMPLES = 3
 _NOISE = 0.05  # of a picture's deviation: the engine's resize rounds in another way than a tensor's
-_FACTOR = 16  # between pictures of one scale, drawn twice; 0..1 and 0..255 are further apart
+_FACTOR = 16  # between drawn pictures of one scale; 0..1 and 0..255 are further apart
 _RAISES = object()
 UNKNOWN = "the engine decodes no picture of its kind"
 _agreeing: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
-def difference(spec: ItemSpec, root: Any, count: int) -> str:
+def difference(spec: ItemSpec, root: Any, count: int, drawn: bool) -> str:
     """Of `count` samples of `spec`, where one is another than the dataset's own; "": nowhere; UNKNOWN: it is
-    no mistake, but the engine would make none of such pictures. Values are
-    compared exactly, pictures up to rounding where the chain draws nothing, else type, shape and scale. The
-    global generators are where they were.
+    no mistake, but the engine would make none of such pictures. Values are compared exactly, pictures up to
+    rounding, or, `drawn`, by type and scale. The global generators are where they were.
     """
     if _agreeing.get(id(root)) is root:
         return ""
@@ -42,7 +41,7 @@ def difference(spec: ItemSpec, root: Any, count: int) -> str:
             for index in spec.rows(chosen):
                 if _others_decode(spec, index):
                     return UNKNOWN
-                if where := _of_sample(spec, core, root, index):
+                if where := _of_sample(spec, core, root, index, drawn):
                     return where if where == UNKNOWN else f"sample {index}: {where}"
     finally:
         core.close()
@@ -66,24 +65,21 @@ def _others_decode(spec: ItemSpec, index: Any) -> bool:
     return False
 
 
-def _of_sample(spec: ItemSpec, core: Any, root: Any, index: Any) -> str:
+def _of_sample(spec: ItemSpec, core: Any, root: Any, index: Any, drawn: bool) -> str:
     theirs = _own_sample(root, index)
     core.start_epoch(0, 0)
-    made = []
-    for _ in range(2):  # which are alike where nothing is drawn
-        core.submit([index])
-        try:
-            batch = spec.collated(core.next())
-        except Exception:  # the dataset's own
-            return "" if theirs is _RAISES else UNKNOWN
-        if batch[0] is None or theirs is _RAISES:
-            return UNKNOWN
-        try:
-            made += spec.python_collate.samples_of(batch)
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-    ours, again = made
-    return _differ(spec.python_collate.form.form, ours, again, theirs)
+    core.submit([index])
+    try:
+        batch = spec.collated(core.next())
+    except Exception:  # the dataset's own
+        return "" if theirs is _RAISES else UNKNOWN
+    if batch[0] is None or theirs is _RAISES:
+        return UNKNOWN
+    try:
+        (ours,) = spec.python_collate.samples_of(batch)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return _differ(spec.python_collate.form.form, ours, theirs, drawn)
 
 
 def _own_sample(root: Any, index: Any) -> Any:
@@ -98,31 +94,28 @@ def _own_sample(root: Any, index: Any) -> Any:
     return _RAISES
 
 
-def _differ(form: Any, ours: Any, again: Any, theirs: Any) -> str:
+def _differ(form: Any, ours: Any, theirs: Any, drawn: bool) -> str:
     if type(ours) is not type(theirs):
         return f"{type(ours).__name__} for {type(theirs).__name__}"
     if type(form) is int and form < 0:
-        return _pictures_differ(ours, again, theirs)
+        return _pictures_differ(ours, theirs, drawn)
     if type(form) is int:
         return "" if _equal(ours, theirs) else f"{ours!r} for {theirs!r}"
     if len(ours) != len(theirs) or type(form) is dict and list(ours) != list(theirs):
         return f"{len(ours)} values for {len(theirs)}"
     parts = form.items() if type(form) is dict else enumerate(form)
-    found = (_differ(part, ours[key], again[key], theirs[key]) for key, part in parts)
-    return next(filter(None, found), "")
+    return next(filter(None, (_differ(part, ours[key], theirs[key], drawn) for key, part in parts)), "")
 
 
-def _pictures_differ(ours: Any, again: Any, theirs: Any) -> str:
+def _pictures_differ(ours: Any, theirs: Any, drawn: bool) -> str:
     if ours.dtype != theirs.dtype or len(ours.shape) != len(theirs.shape):
         return f"a picture {ours.dtype} {tuple(ours.shape)} for {theirs.dtype} {tuple(theirs.shape)}"
-    one, two, other = (part.double().numpy() for part in (ours, again, theirs))
-    if not (one.shape == two.shape and (one == two).all()):  # it is drawn
-        if not one.size or not other.size or not one.any() or not other.any():
+    one, other = ours.double().numpy(), theirs.double().numpy()
+    if drawn:
+        if not one.any() or not other.any():
             return ""
         low, high = sorted((np.abs(one).max(), np.abs(other).max()))
-        return (
-            "" if high <= _FACTOR * low else f"a picture up to {np.abs(one).max()} for {np.abs(other).max()}"
-        )
+        return "" if high <= _FACTOR * low else f"a picture up to {high} for one up to {low}, or the reverse"
     if one.shape != other.shape:
         return f"a picture {tuple(one.shape)} for {tuple(other.shape)}"
     levels = 1.0 if theirs.dtype is torch.uint8 else 1 / 50
