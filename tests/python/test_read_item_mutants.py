@@ -65,6 +65,9 @@ with open(self.root + '/0.jpg', 'rb') as f: img = f.read()
 """.strip().splitlines()
 
 
+COMPARED = [cls for cls in others() if not hasattr(cls, "alike")]  # which torch can decode everywhere
+
+
 def mutated(draw: random.Random, classes: list[Any]) -> tuple[str, str]:
     """(name of a class, the module's source in which it is changed)"""
     cls = draw.choice(classes)
@@ -135,4 +138,4 @@ def test_a_changed_function_is_never_another_batch(root, tmp_path):
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_many_changed_functions(root, tmp_path, seed):
-    check_mutations(seed, 300, root, tmp_path, SEEN if seed % 2 else others())
+    check_mutations(seed, 300, root, tmp_path, SEEN if seed % 2 else COMPARED)
