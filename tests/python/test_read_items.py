@@ -203,6 +203,16 @@ def test_draws_are_keyed_and_states_go_on(root, workers):
     assert not torch.equal(a, b) and not torch.equal(b, c), "an index that comes again is another sample"
 
 
+def test_pictures_of_a_sample_draw_for_themselves(root):
+    seen = pytest.importorskip("seen_other_items")
+    for cls in (seen.Views, seen.TwoFiles, seen.TwoCrops, seen.Frames, seen.Contrasts):
+        batch = next(iter(loader_of(cls(root, COUNT, DRAWN), 4)))
+        first, second, *_ = batch.values() if isinstance(batch, dict) else batch
+        if second.ndim == 1:  # a stack, and labels
+            first, second = first[:, 0], first[:, 1]
+        assert first.shape == second.shape and not torch.equal(first, second)
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_are_replayed(root, workers):
     dataset = seen_items.Pairs(root, COUNT, DRAWN)

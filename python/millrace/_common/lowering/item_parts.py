@@ -52,9 +52,7 @@ class Sample:
     def __init__(self, lines: Lines, made: Any) -> None:
         self.lines = lines
         self.values: list[Any] = []
-        self.pictures: list[
-            tuple[bool, list[Picture]]
-        ] = []  # of each number: whether it is a stack, its parts
+        self.pictures: list[tuple[bool, list[Picture]]] = []  # (whether it is a stack, its parts)
         self.form = self._form_of(made)
 
     def _form_of(self, value: Any) -> Any:
@@ -103,9 +101,7 @@ class Sample:
 def _told(lines: Lines) -> Iterator[str]:
     for (file, number), who in sorted(lines.who.items()):
         if who:
-            words = (
-                "native" if who == {"native"} else "python" if who == {"python"} else "native, values python"
-            )
+            words = who.pop() if len(who) == 1 else "native, values python"
             yield f"line {number}: {words} — {linecache.getline(file, number).strip()}"
 
 

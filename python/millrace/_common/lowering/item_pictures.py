@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ..shipped import is_shipped
+from .chain import interpolation_name
 from .crops import made_object
 from .item_values import Array, Content, File, Opened, Value
 from .picture_calls import METHODS as PICTURE_METHODS
@@ -196,9 +197,9 @@ def _resized(picture: Picture, size: Any, resample: Any = 3) -> Picture:
     require(
         type(size) in (tuple, MadeList, list) and len(size) == 2 and all(type(side) is int for side in size)
     )
-    name = _FILTERS.get(resample) if isinstance(resample, int) else None
-    require(name is not None and is_image(picture))
-    op = {"op": "resize", "width": size[0], "height": size[1], "max_size": 0, "interpolation": name}
+    require(isinstance(resample, int) and is_image(picture))
+    op = {"op": "resize", "width": size[0], "height": size[1], "max_size": 0}
+    op["interpolation"] = interpolation_name("resize", resample)
     return picture.then(Op(op, f"resize({tuple(size)})"))
 
 
@@ -208,9 +209,6 @@ def is_image(picture: Picture) -> bool:
         isinstance(step, Op) and step.op["op"] in ("rgb", "exif_transpose", "resize")
         for step in picture.steps()
     )
-
-
-_FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 
 
 # ---------------------------------------------------------------- arrays

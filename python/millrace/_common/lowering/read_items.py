@@ -357,10 +357,10 @@ def _makes_rgb(statement: ast.If) -> bool | None:
     """`if image.mode != "RGB": image = image.convert("RGB")`, which does the same without its question; None:
     it is another branch.
     """
-    same = ast.parse('if image.mode != "RGB": image = image.convert("RGB")').body[0]
     compare = statement.test
     if not (isinstance(compare, ast.Compare) and isinstance(compare.left, ast.Attribute)):
         return None
+    same = ast.parse('if image.mode != "RGB": image = image.convert("RGB")').body[0]
     name = getattr(compare.left.value, "id", "")
     for node in ast.walk(same):
         if isinstance(node, ast.Name):

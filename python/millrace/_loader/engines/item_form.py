@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..._common.batch_tree import arranged
 from ..._common.torch_private import default_collate
 from .python_collate import PythonCollate
 
@@ -36,11 +37,7 @@ def _rows(picture: Any, kind: type) -> Any:
 
 
 def _filled(form: Any, pictures: Any, values: tuple[Any, ...]) -> Any:
-    if type(form) is int:
-        return pictures[-1 - form] if form < 0 else values[form]
-    if type(form) is dict:
-        return {key: _filled(part, pictures, values) for key, part in form.items()}
-    return type(form)([_filled(part, pictures, values) for part in form])
+    return arranged(form, lambda number: values[number] if number >= 0 else pictures[-1 - number])
 
 
 def _with(pictures: list[Any], form: Any, made: Any) -> Any:

@@ -25,12 +25,11 @@ from .seeding import generators_seeded
 
 @dataclass(frozen=True)
 class Group:
-    """Files of a sample whose pictures are made alike: their numbers, and the kind of each, a path, bytes or
-    pixels. `stacked`: their one view is one tensor of all files; `joined`: the views are one tensor.
+    """Files of a sample whose pictures are made alike, by their numbers. `stacked`: their one view is one
+    tensor of all files; `joined`: the views are one tensor.
     """
 
     files: tuple[int, ...]
-    kinds: tuple[str, ...]
     pipelines: tuple[_core.ImagePipeline, ...]
     modes: Any
     stacked: bool
@@ -141,9 +140,9 @@ class ItemCore(Core):
         """The tickets of a sample's files, which draw numbers of their own."""
         tickets = [0] * len(places)
         for group, files in zip(self._spec.groups, self._files):
-            for file, kind in zip(group.files, group.kinds):
+            for file in group.files:
                 key = number * len(places) + file, occurrence
-                tickets[file] = added(files, places[file], kind, *key)
+                tickets[file] = added(files, places[file], self._spec.kinds[file], *key)
         return tickets
 
     def end_epoch(self) -> None:
@@ -215,9 +214,9 @@ def added(files: _core.StreamSamples, place: Any, kind: str, number: int, occurr
 
 @dataclass(frozen=True, kw_only=True)
 class ItemSpec(NativeSpec):
-    """`pictures`: of each number of the form, its group and its (file, view) there. `values`: of an index,
-    the places of the files and the sample's other values; `fetch`: makes a batch's samples in Python. `told`:
-    lines of explain().
+    """`kinds`: of each file of a sample: "path", "bytes" or "pixels". `pictures`: of each number of the form,
+    its group and its (file, view) there. `values`: of an index, the places of the files and the sample's
+    other values; `fetch`: makes a batch's samples in Python. `told`: lines of explain().
     """
 
     groups: tuple[Group, ...]

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from types import FunctionType
@@ -13,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Subset
 
 from ..._common.lowering.as_shipped import check_getitems
 from ..._common.lowering.item_parts import Item
@@ -28,6 +26,7 @@ from ..engines.items import Group, ItemSpec
 from ..engines.python_collate import PythonCollate
 from .collates import recognise_any_collate, takes_samples
 from .items_check import UNKNOWN, difference
+from .pictures import unwrapped
 from .plan import Recogniser, root_of
 from .stages import Stages
 
@@ -45,22 +44,20 @@ def recogniser_of_items(loader: Any) -> Items | None:
 
 class Items(Recogniser):
     def spec(self, loader: Any, stages: Stages) -> ItemSpec | None:
-        root = root_of(loader.dataset)
+        index_maps, root = unwrapped(loader.dataset)
         item: Item | None = stages.ask("dataset", lambda: (_counted(root), _read(root)))
         if item is None:
             stages.ask_the_others(loader)
             return None
-        made: list[Lowered] = stages.ask("transform", lambda: _lowered(type(root), item))
+        found: tuple[list[Lowered], list[Group]] | None = stages.ask(
+            "transform", lambda: _transforms(loader, item)
+        )
         stages.ask_sampler(loader)
         collate = stages.ask_collate(lambda: _collate(loader, item.form))
         stages.ask_worker_init(loader)
-        if stages.refusing():
+        if stages.refusing() or found is None:
             return None
-        groups = stages.ask(
-            "transform", lambda: (stages.answers["transform"][1], _groups(loader, item, made))
-        )
-        if groups is None:
-            return None
+        made, groups = found
         at = {file: number for number, group in enumerate(groups) for file in group.files}
         rows = [made[picture.parts[0][0]].row_type or torch.Tensor for picture in item.pictures]
         given = collate or PythonCollate(None, True, False, False, torch.Tensor)
@@ -69,7 +66,7 @@ class Items(Recogniser):
             groups=tuple(groups),
             pictures=tuple((at[picture.parts[0][0]], picture.parts) for picture in item.pictures),
             kinds=tuple(file.kind for file in item.files),
-            index_maps=_index_maps(loader.dataset),
+            index_maps=index_maps,
             python_collate=ItemCollate(**{**parts, "form": ItemForm(item.form, tuple(rows))}),
             values=item.values,
             item_count=len(root),
@@ -84,14 +81,6 @@ class Items(Recogniser):
             stages.answers["dataset"] = False, said
             return None
         return spec
-
-
-def _index_maps(dataset: Any) -> tuple[Sequence[int], ...]:
-    maps = []
-    while type(dataset) is Subset:
-        maps.append(dataset.indices)
-        dataset = dataset.dataset
-    return tuple(maps)
 
 
 def _counted(root: Any) -> str:
@@ -111,15 +100,15 @@ def _read(root: Any) -> Item:
         raise NotLowered(f"{cls.__name__} is Python code, and not read is {part}") from None
 
 
-def _lowered(cls: Any, item: Item) -> tuple[str, list[Lowered]]:
-    """(what explain() says, what is done to each file's picture)"""
-    function = cls.__getitem__
+def _transforms(loader: Any, item: Item) -> tuple[str, tuple[list[Lowered], list[Group]]]:
+    """(what explain() says, (what is done to each file's picture, the files that are made alike))"""
+    function: Any = type(root_of(loader.dataset)).__getitem__
     made = [lowered_lines(function, file.views, file.stacked) for file in item.files]
     if any(len(picture.parts) > 1 and picture.parts[0][1] for picture in item.pictures):
         raise NotLowered("views of several files are stacked")
     names = dict.fromkeys(", ".join(part.names) for part in made)
     files = f"{len(made)} pictures of a sample: " if len(made) > 1 else ""
-    return files + "; ".join(names), made
+    return files + "; ".join(names), (made, _groups(loader, item, made))
 
 
 def _collate(loader: Any, form: Any) -> tuple[str, PythonCollate | None]:
@@ -147,7 +136,6 @@ def _groups(loader: Any, item: Item, made: list[Lowered]) -> list[Group]:
     return [
         Group(
             tuple(numbers),
-            tuple(item.files[number].kind for number in numbers),
             tuple(made[numbers[0]].pipelines(made[numbers[0]].chains, any_sizes)),
             _modes(item, made, numbers),
             stacked,

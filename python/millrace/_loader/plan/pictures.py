@@ -6,7 +6,7 @@ joined.py; Subset of any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ class Pictures(Recogniser):
 
     def spec(self, loader: Any, stages: Stages) -> ImageSpec | None:
         source: Source | None = stages.ask(
-            "dataset", lambda: ((found := self.source_of(loader.dataset)).name, found)
+            "dataset", lambda: ((found := recognise_source(loader.dataset)).name, found)
         )
         if source is None:
             stages.ask_the_others(loader)
@@ -96,9 +96,6 @@ class Pictures(Recogniser):
             made.drawn_size,
         )
 
-    def source_of(self, dataset: Any) -> Source:
-        return recognise_source(dataset)
-
     def part(self, dataset: Any, refusing: list[str]) -> KnownPart | None:
         if refusing != ["transform"] or is_stateful(dataset):
             return None
@@ -120,19 +117,21 @@ class Pictures(Recogniser):
         return KnownPart(source, prefix, pipelines[0], names, files, counted(source, files))
 
 
-def recognise_source(dataset: Any, find: Callable[[Any], Source] | None = None) -> Source:
-    """The Source behind `dataset`; NotLowered when its samples must be made by Python. `find`: as its
-    recogniser's.
-    """
-    index_maps = []
-    root = dataset
-    while type(root) is Subset:
-        index_maps.append(root.indices)
-        root = root.dataset
+def unwrapped(dataset: Any) -> tuple[tuple[Sequence[int], ...], Any]:
+    """(the indices of the Subsets around it, outermost first; what they are of)"""
+    index_maps: list[Sequence[int]] = []
+    while type(dataset) is Subset:
+        index_maps.append(dataset.indices)
+        dataset = dataset.dataset
+    return tuple(index_maps), dataset
+
+
+def recognise_source(dataset: Any) -> Source:
+    """The Source behind `dataset`; NotLowered when its samples must be made by Python."""
+    index_maps, root = unwrapped(dataset)
     check_getitems(root)
-    if find is None:
-        find = (JOINED if type(root) is ConcatDataset else recogniser_of(root, Source)).find
-    source = find(root)
+    found = JOINED if type(root) is ConcatDataset else recogniser_of(root, Source)
+    source: Source = found.find(root)
     if not index_maps:
         return source
     name = "Subset of " * len(index_maps) + source.name
