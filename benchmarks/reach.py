@@ -3,11 +3,11 @@ millrace's in turns.
 
     python -m benchmarks.reach [--images DIR] [--rounds 7] [--out FILE.jsonl] [pipeline ...]
 
-The pipelines are in reach_pipelines.py and reach_items.py; over two workers where their names do not say
-otherwise. Before anything is timed, the batches of an epoch must be equal, value by value, or, where both
-sides draw their own crops and operations, of the same forms, types and brightness. `runs` says what made
-millrace's batches: "native", or the Python dataset in "processes" or "inline", with what its pictures became.
-A pipeline whose packages are not installed is left out.
+The pipelines are in reach_pipelines.py, reach_items.py and tutorials.py; over two workers where their
+names do not say otherwise. Before anything is timed, the batches of an epoch must be equal, value by value,
+or, where both sides draw their own crops and operations, of the same forms, types and brightness. `runs` says
+what made millrace's batches: "native", or the Python dataset in "processes" or "inline", with what its
+pictures became. A pipeline whose packages are not installed is left out.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ PACKAGES = (
     "pyarrow",
     "pandas",
     "h5py",
+    "zarr",
+    "albumentations",
+    "tokenizers",
 )
 
 # ------------------------------------------------------------------ data
@@ -171,9 +174,9 @@ def measure(name: str, root: Path, rounds: int, cpus: list[int]) -> Iterator[dic
 
 
 def pipelines() -> dict[str, Any]:
-    from benchmarks import reach_items, reach_pipelines
+    from benchmarks import reach_items, reach_pipelines, tutorials
 
-    return {**reach_pipelines.PIPELINES, **reach_items.PIPELINES}
+    return {**reach_pipelines.PIPELINES, **reach_items.PIPELINES, **tutorials.PIPELINES}
 
 
 def _webdataset() -> ModuleType | None:
@@ -213,6 +216,10 @@ def main() -> None:
     cpus, kept = hold_to_cpus(2), {}
     with tempfile.TemporaryDirectory() as folder:
         make_data(Path(folder), photos(given.images, PHOTOS))
+        from benchmarks import tutorials
+
+        if not tutorials.PIPELINES.keys().isdisjoint(names):
+            tutorials.make_data(Path(folder))
         for name in names:
             try:
                 kept[name] = stored(measure(name, Path(folder), given.rounds, cpus), given.out)

@@ -26,7 +26,7 @@ std::unique_ptr<arrays::ChunkedArray> new_chunked_array(
     std::vector<int64_t> chunk, size_t element_bytes, size_t swap_bytes,
     const std::vector<std::pair<std::string, int64_t>>& filters, const py::bytes& fill,
     const Numbers<int64_t>& cells, const Numbers<int64_t>& offsets, const Numbers<int64_t>& sizes,
-    const Numbers<uint32_t>& left_out) {
+    const Numbers<uint32_t>& left_out, std::shared_ptr<arrays::ChunkCache> cache) {
   arrays::ArrayForm form{std::move(shape), std::move(chunk), element_bytes, swap_bytes, {}, {}};
   for (const auto& filter : filters) form.filters.push_back(chunk_filter(filter));
   const std::string_view element = fill;
@@ -39,7 +39,8 @@ std::unique_ptr<arrays::ChunkedArray> new_chunked_array(
     places[i] = {cells.data()[i], offsets.data()[i], sizes.data()[i], left_out.data()[i]};
   const std::string called = to_text(name);
   const py::gil_scoped_release release;  // it sorts
-  return std::make_unique<arrays::ChunkedArray>(source, called, std::move(form), std::move(places));
+  return std::make_unique<arrays::ChunkedArray>(source, called, std::move(form), std::move(places),
+                                                std::move(cache));
 }
 
 void read_box(const arrays::ChunkedArray& array,
@@ -53,14 +54,77 @@ void read_box(const arrays::ChunkedArray& array,
   array.read(box, out);
 }
 
+bool is_number(py::handle part) {
+  if (PyLong_CheckExact(part.ptr())) return true;
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> integer;
+  integer.call_once_and_store_result([] { return py::module_::import("numpy").attr("integer"); });
+  return py::isinstance(part, integer.get_stored());
+}
+
+// A part of a key along an axis of `size`; false for what is no number or slice in it, or takes nothing.
+bool axis_range(py::handle part, int64_t size, arrays::AxisRange* range) {
+  if (PySlice_Check(part.ptr())) {
+    Py_ssize_t start = 0, stop = 0, step = 0;
+    if (PySlice_Unpack(part.ptr(), &start, &stop, &step) < 0) {
+      PyErr_Clear();
+      return false;
+    }
+    if (step < 1) return false;
+    const Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
+    *range = {start, count, step};
+    return count > 0;
+  }
+  if (!is_number(part)) return false;
+  int64_t number = PyNumber_AsSsize_t(part.ptr(), nullptr);  // the nearest there is
+  if (number < 0) number += size;
+  *range = {number, 1, 1};
+  return number >= 0 && number < size;
+}
+
+// array[key] as a new array of `dtype`, whose axes with a number are gone; None for keys that are not simple, or
+// ask for what is not there: those are the library's.
+py::object read_key(const arrays::ChunkedArray& array, py::handle key, const py::dtype& dtype) {
+  const std::vector<int64_t>& shape = array.form().shape;
+  const bool is_tuple = PyTuple_CheckExact(key.ptr());
+  const size_t parts = is_tuple ? static_cast<size_t>(PyTuple_GET_SIZE(key.ptr())) : 1;
+  if (parts > shape.size() || dtype.itemsize() != static_cast<py::ssize_t>(array.form().element_bytes))
+    return py::none();
+  std::vector<arrays::AxisRange> box(shape.size());
+  std::vector<py::ssize_t> kept;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (axis >= parts) {
+      if (shape[axis] == 0) return py::none();
+      box[axis] = {0, shape[axis], 1};
+      kept.push_back(shape[axis]);
+      continue;
+    }
+    const py::handle part = is_tuple ? py::handle(PyTuple_GET_ITEM(key.ptr(), axis)) : key;
+    if (!axis_range(part, shape[axis], &box[axis])) return py::none();
+    if (PySlice_Check(part.ptr())) kept.push_back(box[axis].count);
+  }
+  py::array made(dtype, std::move(kept));
+  const std::span<uint8_t> out(static_cast<uint8_t*>(made.mutable_data()),
+                               static_cast<size_t>(made.nbytes()));
+  {
+    const py::gil_scoped_release release;
+    array.read(box, out);
+  }
+  return made;
+}
+
 }  // namespace
 
 void bind_arrays(py::module_& m) {
+  py::class_<arrays::ChunkCache, std::shared_ptr<arrays::ChunkCache>>(m, "ChunkCache")
+      .def(py::init<size_t>(), py::arg("most_bytes"))
+      .def_property_readonly("bytes", &arrays::ChunkCache::bytes);
   py::class_<arrays::ChunkedArray>(m, "ChunkedArray")
       .def(py::init(&new_chunked_array), py::arg("source"), py::arg("name"), py::arg("shape"),
            py::arg("chunk"), py::arg("element_bytes"), py::arg("swap_bytes"), py::arg("filters"),
-           py::arg("fill"), py::arg("cells"), py::arg("offsets"), py::arg("sizes"), py::arg("left_out"))
-      .def("read", &read_box, py::arg("box"), py::arg("into"));
+           py::arg("fill"), py::arg("cells"), py::arg("offsets"), py::arg("sizes"), py::arg("left_out"),
+           py::arg("cache") = nullptr)
+      .def("read", &read_box, py::arg("box"), py::arg("into"))
+      .def("get", &read_key, py::arg("key"), py::arg("dtype"));
 }
 
 }  // namespace millrace::python

@@ -792,6 +792,15 @@ def widens(stored: str, made: str) -> bool:
     hold them all.
     """
 
+class ChunkCache:
+    """Decoded chunks of the arrays that are given it, up to `most_bytes`: the one used longest ago goes
+    first. Chunks of more than a quarter of that are not kept. Any thread.
+    """
+
+    def __init__(self, most_bytes: int) -> None: ...
+    @property
+    def bytes(self) -> int: ...
+
 class ChunkedArray:
     """An array whose chunks lie in `source`, each by itself, as HDF5 has them. Reads run in any thread,
     without the GIL.
@@ -818,7 +827,14 @@ class ChunkedArray:
         offsets: NDArray[np.int64],
         sizes: NDArray[np.int64],
         left_out: NDArray[np.uint32],
+        cache: ChunkCache | None = None,
     ) -> None: ...
+    def get(self, key: Any, dtype: np.dtype) -> np.ndarray | None:
+        """array[key] as a new array of `dtype`, which should be the array's: an integer (Python's or
+        numpy's), a slice with a positive step, or a tuple of at most as many as there are axes. None for
+        other keys, for what is outside, and where nothing is taken. CorruptDataError as read().
+        """
+
     def read(self, box: Sequence[tuple[int, int, int]], into: np.ndarray) -> None:
         """The elements (start, count, step) along each axis, in the machine's byte order, into a dense array
         of as many bytes.

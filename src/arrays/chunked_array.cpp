@@ -73,9 +73,9 @@ struct ChunkedArray::Cut {
 };
 
 ChunkedArray::ChunkedArray(std::shared_ptr<const io::ByteSource> source, std::string called, ArrayForm form,
-                           std::vector<ChunkPlace> places)
+                           std::vector<ChunkPlace> places, std::shared_ptr<ChunkCache> cache)
     : source_(std::move(source)), called_(std::move(called)), form_(std::move(form)),
-      places_(std::move(places)) {
+      places_(std::move(places)), cache_(std::move(cache)), in_cache_(cache_ ? cache_->new_array() : 0) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::invalid_argument, source_->name() + ": array '" + called_ + "' " + what,
                 source_->name());
@@ -122,6 +122,10 @@ ChunkedArray::ChunkedArray(std::shared_ptr<const io::ByteSource> source, std::st
                       "); it was cut short, copy it again",
                   source_->name(), place.offset);
   }
+}
+
+ChunkedArray::~ChunkedArray() {
+  if (cache_) cache_->forget(in_cache_);
 }
 
 size_t ChunkedArray::box_bytes(std::span<const AxisRange> box) const {
@@ -229,15 +233,40 @@ class ChunkedArray::Reading {
       if (!dense) copy_axes(axes_, run, into.data(), target);
       return;
     }
-    const std::span<uint8_t> stored = memory(stored_, static_cast<size_t>(place->bytes));
-    array_.source_->read_at(place->offset, stored);
-    const bool whole = dense && run == array_.chunk_bytes_;
-    const std::span<uint8_t> into = whole ? std::span(target, run) : memory(plain_, array_.chunk_bytes_);
+    if (dense && run == array_.chunk_bytes_) {
+      const std::span<uint8_t> into(target, run);
+      decode(*place, into);
+      swap_groups(into, form.swap_bytes);
+      return;
+    }
+    if (array_.cache_ && array_.cache_->takes(array_.chunk_bytes_)) {
+      copy_axes(axes_, run, kept(*place)->bytes.get() + begin, target);
+      return;
+    }
+    const std::span<uint8_t> into = memory(plain_, array_.chunk_bytes_);
+    decode(*place, into);
+    swap_groups(into.subspan(begin, end - begin), form.swap_bytes);
+    copy_axes(axes_, run, into.data() + begin, target);
+  }
+
+  void decode(const ChunkPlace& place, std::span<uint8_t> into) {
+    const std::span<uint8_t> stored = memory(stored_, static_cast<size_t>(place.bytes));
+    array_.source_->read_at(place.offset, stored);
     const trace::StageScope scope(trace::Stage::decode);
-    if (const char* wrong = decoder_.decode(stored, form.filters, place->left_out, into))
-      array_.fail(*place, corner_, wrong);
-    swap_groups(whole ? into : into.subspan(begin, end - begin), form.swap_bytes);
-    if (!whole) copy_axes(axes_, run, into.data() + begin, target);
+    if (const char* wrong = decoder_.decode(stored, array_.form_.filters, place.left_out, into))
+      array_.fail(place, corner_, wrong);
+  }
+
+  // The chunk as the cache has it, or will have it: in the machine's byte order.
+  std::shared_ptr<const DecodedChunk> kept(const ChunkPlace& place) {
+    ChunkCache& cache = *array_.cache_;
+    if (auto found = cache.find(array_.in_cache_, place.cell)) return found;
+    const auto made = std::make_shared<DecodedChunk>(array_.chunk_bytes_);
+    const std::span<uint8_t> into(made->bytes.get(), made->size);
+    decode(place, into);
+    swap_groups(into, array_.form_.swap_bytes);
+    cache.add(array_.in_cache_, place.cell, made);
+    return made;
   }
 
   bool all_left_out(const ChunkPlace& place) const {

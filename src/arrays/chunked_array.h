@@ -4,8 +4,8 @@
 // time, without a lock: each read() takes the chunks that its box touches, one after the other, undoes their
 // filters and byte order, and copies what is wanted. Chunks that nobody wrote are `fill`. Of chunks without
 // filters only the bytes between the first and the last wanted one are read; a chunk that is wanted whole,
-// into memory of its own shape, is decoded right there. Immutable after construction; read() keeps no more
-// than three chunks of memory, and that while it runs.
+// into memory of its own shape, is decoded right there. Other decoded chunks go through the ChunkCache, if one is
+// given. Immutable after construction; read() keeps no more than three chunks of memory, and that while it runs.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "arrays/chunk_cache.h"
 #include "codecs/chunk_filters.h"
 #include "io/byte_source.h"
 
@@ -46,7 +47,10 @@ class ChunkedArray {
   // `called`: the array's name, for messages. Throws Error(invalid_argument) for a form that contradicts
   // itself, places outside the grid or twice the same; Error(corrupt_data) for places outside the file.
   ChunkedArray(std::shared_ptr<const io::ByteSource> source, std::string called, ArrayForm form,
-               std::vector<ChunkPlace> places);
+               std::vector<ChunkPlace> places, std::shared_ptr<ChunkCache> cache = nullptr);
+  ~ChunkedArray();
+  ChunkedArray(const ChunkedArray&) = delete;
+  ChunkedArray& operator=(const ChunkedArray&) = delete;
 
   const ArrayForm& form() const { return form_; }
 
@@ -71,6 +75,8 @@ class ChunkedArray {
   std::vector<ChunkPlace> places_;  // by cell
   std::vector<int64_t> grid_;       // chunks along each axis
   size_t chunk_bytes_ = 0;
+  const std::shared_ptr<ChunkCache> cache_;  // null: decoded chunks are not kept
+  const uint64_t in_cache_;
 };
 
 }  // namespace millrace::arrays

@@ -1,4 +1,5 @@
-"""Whose pictures wait: those that are opened while a loader of ours asks a dataset for samples.
+"""Whose pictures wait, and whose arrays the engine reads: those that are opened while a loader of ours asks a
+dataset for samples.
 
 In a worker process that is everybody; in this process it is the thread that asks, while it asks; after
 `millrace.install()` everybody again. The packages in which something has to be replaced are never imported
@@ -12,6 +13,7 @@ import sys
 import threading
 import warnings
 from importlib import import_module
+from importlib.util import resolve_name
 from typing import Any, Literal
 
 from .counts import PictureCounts
@@ -98,6 +100,8 @@ _PACKAGES = (
     ("torchvision.io", "torch_decoders"),
     ("torchcodec.decoders._image_decoders", "torch_decoders"),
     ("cv2", "opencv"),
+    ("h5py", "._arrays.hdf5_reads"),
+    ("zarr.core.array", "._arrays.zarr_reads"),
 )
 _seen: set[tuple[str, str]] = set()
 modules_seen = 0
@@ -116,12 +120,12 @@ def look_around() -> None:
         if package in modules and (package, ours) not in _seen:
             _seen.add((package, ours))
             try:
-                install = getattr(import_module("." + ours, __package__), "install", None)
+                install = getattr(import_module(f".{ours}", __package__), "install", None)
                 if install is None or install() is False:  # that module, or the package, is being imported
                     _seen.discard((package, ours))
                     modules_seen = 0
             except Exception as error:  # a package that is not what it seems to be
-                warnings.warn(f"pictures of {package} stay as they are: {error!r}", stacklevel=2)
+                warnings.warn(f"what {package} reads stays as it is: {error!r}", stacklevel=2)
 
 
 def look_around_once() -> None:
@@ -137,7 +141,7 @@ def put_back() -> None:
     global modules_seen
     replacements.put_back()
     for _, ours in _PACKAGES:
-        module: Any = sys.modules.get(f"{__package__}.{ours}")
+        module: Any = sys.modules.get(resolve_name(f".{ours}", __package__))
         if hasattr(module, "uninstall"):  # it remembers what it has seen
             module.uninstall()
     _seen.clear()

@@ -40,7 +40,9 @@ struct Written {
   Bytes file;
   std::vector<ChunkPlace> places;
 
-  ChunkedArray array() const { return {std::make_shared<Memory>(file), "x", form, places}; }
+  ChunkedArray array(std::shared_ptr<ChunkCache> cache = nullptr) const {
+    return {std::make_shared<Memory>(file), "x", form, places, std::move(cache)};
+  }
 };
 
 // Calls visit(position) for all of `sizes`, the last axis fastest.
@@ -150,21 +152,55 @@ TEST(ChunkedArray, RandomBoxesOfRandomArrays) {
     }
     const Written w =
         write(shape, chunk, pipelines()[random() % 3], size_t{1} << (random() % 3), random() % 2 == 0);
-    const ChunkedArray array = w.array();
+    const auto cache = round % 2 == 0 ? nullptr : std::make_shared<ChunkCache>(random() % 4000);
+    const ChunkedArray array = w.array(cache);
     for (int i = 0; i < 12; ++i) expect_box(w, array, random_box(random, shape));
   }
 }
 
 TEST(ChunkedArray, ManyThreadsReadAtOnce) {
   const Written w = write({64, 30}, {7, 8}, pipelines()[2], 4, true);
-  const ChunkedArray array = w.array();
-  std::vector<std::thread> threads;
-  for (unsigned seed = 0; seed < 4; ++seed)
-    threads.emplace_back([&, seed] {
-      std::mt19937 random(seed);
-      for (int i = 0; i < 60; ++i) expect_box(w, array, random_box(random, w.form.shape));
-    });
-  for (std::thread& thread : threads) thread.join();
+  for (const size_t most_bytes : {0, 2000}) {  // of 32 chunks, of 224 bytes each
+    const auto cache = std::make_shared<ChunkCache>(most_bytes);
+    const ChunkedArray array = w.array(cache);
+    std::vector<std::thread> threads;
+    for (unsigned seed = 0; seed < 4; ++seed)
+      threads.emplace_back([&, seed] {
+        std::mt19937 random(seed);
+        for (int i = 0; i < 60; ++i) expect_box(w, array, random_box(random, w.form.shape));
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_LE(cache->bytes(), most_bytes);
+  }
+}
+
+TEST(ChunkCache, KeepsWhatWasUsedLast) {
+  ChunkCache cache(1000);
+  const uint64_t one = cache.new_array(), other = cache.new_array();
+  for (int64_t cell = 0; cell < 4; ++cell) cache.add(one, cell, std::make_shared<DecodedChunk>(250));
+  EXPECT_NE(cache.find(one, 0), nullptr);
+  const auto held = cache.find(one, 1);
+  EXPECT_EQ(cache.find(other, 0), nullptr);
+  cache.add(other, 0, std::make_shared<DecodedChunk>(250));  // in the place of cell 2
+  EXPECT_EQ(cache.find(one, 2), nullptr);
+  EXPECT_EQ(cache.find(one, 1), held);
+  EXPECT_FALSE(cache.takes(251));
+  cache.add(other, 1, std::make_shared<DecodedChunk>(251));
+  EXPECT_EQ(cache.bytes(), 1000u);
+  cache.forget(one);
+  EXPECT_EQ(cache.bytes(), 250u);
+  EXPECT_EQ(held->size, 250u);
+}
+
+TEST(ChunkedArray, ItsChunksLeaveTheCacheWithIt) {
+  const Written w = write({10, 6}, {4, 3}, pipelines()[1], 1, false);
+  const auto cache = std::make_shared<ChunkCache>(10'000);
+  {
+    const ChunkedArray array = w.array(cache);
+    expect_box(w, array, {{4, 1, 1}, {0, 6, 1}});
+    EXPECT_EQ(cache->bytes(), 2 * 4 * 3 * 4u);
+  }
+  EXPECT_EQ(cache->bytes(), 0u);
 }
 
 TEST(ChunkedArray, BlocksOfAContiguousArrayMayEndEarly) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,6 +28,9 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
         yield from memory_advice(loader.dataset)
     if plan.spec is None:
         yield f"pictures: {PICTURES['lazy' if loader.pictures == 'native' else loader.pictures]}"
+        if libraries := [name for name in ("h5py", "zarr") if name in sys.modules]:
+            who = "the library" if loader.pictures == "pillow" else "the engine, where it can"
+            yield f"arrays: rows of {' and '.join(libraries)} are read by {who}"
     if isinstance(plan.spec, ItemSpec):
         yield from plan.spec.told
     if loader.remote is not None:

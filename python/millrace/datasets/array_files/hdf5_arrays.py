@@ -214,7 +214,7 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
     dtype, dims = plain_dtype(element), (*_dims(dataset), *(None,) * len(inner))
     layout = dataset.id.get_create_plist().get_layout()
     chunk_rows = dataset.chunks[0] if dataset.chunks else None
-    why_not = _keeps_from_native(h5py, dataset, layout, dtype)
+    why_not = keeps_from_native(h5py, dataset, layout, dtype)
     if why_not is None:
         assert dtype is not None
         return _native(state, dataset, name, dtype, dims)
@@ -244,7 +244,7 @@ def _dims(dataset: Any) -> tuple[str | None, ...]:
     )
 
 
-def _keeps_from_native(h5py: Any, dataset: Any, layout: int, dtype: np.dtype | None) -> str | None:
+def keeps_from_native(h5py: Any, dataset: Any, layout: int, dtype: np.dtype | None) -> str | None:
     """Why HDF5's own code has to read it, or None."""
     file = dataset.file
     if dtype is None or dataset.dtype.subdtype is not None:
@@ -265,34 +265,33 @@ def _keeps_from_native(h5py: Any, dataset: Any, layout: int, dtype: np.dtype | N
 def _native(
     state: HDF5File, dataset: Any, name: str, dtype: np.dtype, dims: tuple[str | None, ...]
 ) -> NativeDataset:
+    form, chunks = native_form(dataset, dtype)
+    shape, chunk, _, swap, filters, fill = form
+    chunk_rows = dataset.chunks[0] if dataset.chunks else None
+    offset = None if dataset.chunks else dataset.id.get_offset()
+    return NativeDataset(
+        *(state.path, name, shape, dtype, dims, chunk_rows, state, chunk, swap, filters, fill, chunks),
+        offset,
+    )
+
+
+def native_form(dataset: Any, dtype: np.dtype) -> tuple[tuple[Any, ...], Chunks]:
+    """(shape, chunk, bytes of an element, swap_bytes, filters, fill) as _core.ChunkedArray has them, and
+    where the chunks lie, of a dataset that nothing keeps_from_native(). `dtype`: as plain_dtype() gives it.
+    """
     stored, shape = dataset.dtype, dataset.shape
     parts = 2 if dtype.kind == "c" else 1
     first = stored if stored.fields is None else next(iter(stored.fields.values()))[0]
     swap = 1 if first.isnative else dtype.itemsize // parts
     fill = np.asarray(dataset.fillvalue if dataset.fillvalue is not None else 0).astype(dtype).tobytes()
     properties = dataset.id.get_create_plist()
-    filters = [properties.get_filter(i) for i in range(properties.get_nfilters())]
-    offset = None
+    stored_by = [properties.get_filter(i) for i in range(properties.get_nfilters())]
+    filters = tuple((_FILTERS[number], values[0] if number == 2 else 0) for number, _, values, _ in stored_by)
     if dataset.chunks:
         chunk, chunks = dataset.chunks, _chunk_places(dataset)
     else:
-        offset = dataset.id.get_offset()
-        chunk, chunks = _blocks(shape, dtype.itemsize, offset)
-    return NativeDataset(
-        state.path,
-        name,
-        shape,
-        dtype,
-        dims,
-        dataset.chunks[0] if dataset.chunks else None,
-        state,
-        chunk,
-        swap,
-        tuple((_FILTERS[number], values[0] if number == 2 else 0) for number, _, values, _ in filters),
-        fill,
-        chunks,
-        offset,
-    )
+        chunk, chunks = _blocks(shape, dtype.itemsize, dataset.id.get_offset())
+    return (shape, chunk, dtype.itemsize, swap, filters, fill), chunks
 
 
 def _chunk_places(dataset: Any) -> Chunks:

@@ -1,0 +1,136 @@
+"""What a dataset asks of h5py: a name in a group, a row of an array. Both are answered without HDF5 where the
+file is open for reading alone, in one process, so that nothing in it changes.
+
+    file["x"]        the object that the first such lookup made, 100 us sooner
+    file["x"][i]     read by ChunkedArray from the descriptor that HDF5 has open; decoded chunks are kept
+
+Everything else is h5py's: other keys, values, filters and drivers, files that are written, closed ones; and
+whatever fails here, so that errors are h5py's own.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import Any
+
+from .. import _core
+from .._pictures.asking import asked
+from .._pictures.replaced import around, replacements
+from ..datasets.array_files.hdf5_arrays import keeps_from_native, native_form
+from ..datasets.array_files.sources import plain_dtype
+
+_NAMES, _READER = "_millrace_names", "_millrace_reader"
+_MOST_NAMES = 64  # of a group: who asks for more has an object for each sample, and asks once
+_READS_BEFORE = 2  # by h5py, of each array: an array that is read once is not worth its chunks' places
+_CHUNKS_PER_READ = 100  # their places are asked for when this many reads would have paid for it
+_CACHE_BYTES = 64 << 20  # of decoded chunks, in this process
+
+
+class _Process:
+    """What is this process's own: a forked one begins anew, since another thread may have held the lock."""
+
+    def __init__(self) -> None:
+        self.cache = _core.ChunkCache(_CACHE_BYTES)
+
+
+_process = _Process()
+
+
+def _forked() -> None:
+    global _process
+    _process = _Process()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+class _Names(dict):
+    """Of a group: what was found by each name. `room`: for so many more."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self.room = _MOST_NAMES if _is_still(file) else 0
+
+
+class _Reader:
+    """Of one dataset. `array`: None until it is worth opening, or if it is h5py's to read."""
+
+    __slots__ = ("array", "dtype", "process", "reads_left")
+
+    def __init__(self, dataset: Any) -> None:
+        self.array: _core.ChunkedArray | None = None
+        self.dtype = dataset.dtype
+        self.process = _process
+        shape, chunks = dataset.shape, dataset.chunks
+        count = math.prod(-(-size // part) for size, part in zip(shape, chunks)) if chunks and shape else 0
+        self.reads_left: float = _READS_BEFORE + count // _CHUNKS_PER_READ
+
+    def open(self, dataset: Any) -> None:
+        """Never again, if it is h5py's to read."""
+        self.reads_left = math.inf
+        h5py, file = sys.modules["h5py"], dataset.file
+        dtype = plain_dtype(self.dtype)
+        if dtype is None or dtype != self.dtype or self.dtype.metadata or not dataset.shape:
+            return
+        layout = dataset.id.get_create_plist().get_layout()
+        if not _is_still(file) or keeps_from_native(h5py, dataset, layout, dtype) is not None:
+            return
+        form, chunks = native_form(dataset, dtype)
+        parts: tuple[Any, ...] = *form, *chunks
+        same_file = _core.open_local_file(f"/proc/self/fd/{file.id.get_vfd_handle()}", file.filename)
+        self.array = _core.ChunkedArray(same_file, dataset.name or "", *parts, cache=self.process.cache)
+
+
+def _is_still(file: Any) -> bool:
+    """Whether nobody changes the file while it is open here: HDF5 locks it."""
+    return file.mode == "r" and not file.swmr_mode
+
+
+def _lookup(self: Any, name: Any, *, original: Any) -> Any:
+    """h5py.Group.__getitem__"""
+    if type(name) is not str or asked() is None:
+        return original(self, name)
+    names = self.__dict__.get(_NAMES)
+    if names is not None and (found := names.get(name)) is not None and found.id.valid:
+        return found
+    found = original(self, name)
+    if names is None:
+        names = self.__dict__[_NAMES] = _Names(self.file)
+    h5py: Any = sys.modules["h5py"]
+    if names.room > 0 and type(found) in (h5py.Dataset, h5py.Group):
+        names[name] = found
+        names.room -= 1
+    return found
+
+
+def _read(self: Any, args: Any, new_dtype: Any = None, *, original: Any) -> Any:
+    """h5py.Dataset.__getitem__"""
+    if new_dtype is not None or asked() is None:
+        return original(self, args, new_dtype)
+    reader = self.__dict__.get(_READER)
+    try:
+        if reader is None or reader.process is not _process:
+            reader = self.__dict__[_READER] = _Reader(self)
+        if reader.array is not None:
+            if self.id.valid and (made := reader.array.get(args, reader.dtype)) is not None:
+                return made if made.ndim else made[()]
+        elif reader.reads_left <= 0:
+            reader.open(self)
+        else:
+            reader.reads_left -= 1
+    except Exception:  # h5py says what is wrong, if it finds the same
+        if reader is not None:
+            reader.array, reader.reads_left = None, math.inf
+    return original(self, args, new_dtype)
+
+
+def install() -> bool:
+    """False while h5py is being imported."""
+    h5py = sys.modules["h5py"]
+    if not all(hasattr(h5py, name) for name in ("Group", "Dataset", "File", "version")):
+        return False
+    replacements.put(h5py.Group, "__getitem__", around(_lookup))
+    replacements.put(h5py.Dataset, "__getitem__", around(_read))
+    return True
