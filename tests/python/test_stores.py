@@ -156,8 +156,8 @@ def test_the_same_bytes_under_every_fault(fault: object) -> None:
         # With a busy machine's pauses a short timeout would give up transfers that nothing is wrong with.
         assert read_all(store, **({"stall_timeout": 20.0} if breaks else {})) == SHARDS
         if breaks:
-            # Transfers go on where they broke: less than a chunk of each is asked for again. The client refuses
-            # a short answer as a whole, of which up to 1 MiB has left the server by then.
+            # Transfers go on where they broke: less than a chunk of each is asked for again. The client
+            # refuses a short answer as a whole, of which up to 1 MiB has left the server by then.
             again = MIB if fault == "short" else 300_000
             assert store.bytes_sent < sum(map(len, SHARDS.values())) + len(store.requests) * again
         assert fault == "slow" or read_all.stats["retries"] > 0

@@ -78,9 +78,9 @@ class _Reader:
         if not _is_still(file) or keeps_from_native(h5py, dataset, layout, dtype) is not None:
             return
         form, chunks = native_form(dataset, dtype)
-        parts: tuple[Any, ...] = *form, *chunks
+        parts: tuple[Any, ...] = *form, *chunks, self.process.cache
         same_file = _core.open_local_file(f"/proc/self/fd/{file.id.get_vfd_handle()}", file.filename)
-        self.array = _core.ChunkedArray(same_file, dataset.name or "", *parts, cache=self.process.cache)
+        self.array = _core.ChunkedArray(same_file, dataset.name or "", *parts)
 
 
 def _is_still(file: Any) -> bool:
