@@ -315,6 +315,9 @@ def test_loaders(photos, tmp_path, way, is_zarr):
         assert sorted(label for batch in loader for label in batch[1].tolist()) == list(range(60))
     if way == "inline" and not is_zarr:
         assert hdf5_is_ours(loader.dataset.file.__dict__["_millrace_names"]["in/x"])
+        line = "\narrays: rows of h5py and zarr are read by the "
+        assert line + "engine" in loader.explain()
+        assert line + "library" in millrace.DataLoader(loader.dataset, pictures="pillow").explain()
 
 
 def test_nothing_stays_replaced(photos):

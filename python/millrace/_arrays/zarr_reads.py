@@ -22,7 +22,7 @@ from ..datasets.array_files.sources import plain_dtype
 
 _READER = "_millrace_reader"
 _MOST_CHUNKS = 16  # of one read: zarr reads many of them at a time
-_PARTS = ("_zstd_codec", "_gzip_codec", "_blosc_codec")  # of zarr's codecs, the objects that decode
+_DECODERS = {"zstd": "Zstd", "gzip": "GZip", "blosc": "Blosc"}  # zarr's names of codecs, numcodecs' classes
 
 Range = tuple[int, int, int]  # start, count, step along an axis
 
@@ -46,9 +46,9 @@ class _Reader:
             self.chunks = getattr(metadata.chunk_grid, "chunk_shape", ())
             order = getattr(getattr(to_bytes, "endian", None), "value", "little")
             is_plain = type(to_bytes).__name__ == "BytesCodec" and order == "little" and array.order == "C"
-            parts = [[name for name in _PARTS if hasattr(type(codec), name)] for codec in compressors]
-            is_plain = is_plain and all(parts) and not metadata.storage_transformers
-            codecs = tuple(getattr(codec, names[0]) for codec, names in zip(compressors, parts) if names)
+            names = [_DECODERS.get(codec.to_dict()["name"]) for codec in compressors]
+            is_plain = is_plain and all(names) and not metadata.storage_transformers
+            codecs = tuple(getattr(sys.modules["numcodecs"], name)() for name in names if name)
         if not is_plain or len(self.chunks) != len(self.shape) or len(codecs) > 1 or self.fill is None:
             return
         self.folder = os.path.join(str(store.root), array.path)

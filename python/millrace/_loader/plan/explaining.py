@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import operator
-import sys
 import time
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from ... import _core
@@ -19,7 +19,7 @@ from ..arguments import PICTURES
 from ..engines.items import ItemSpec
 from ..engines.native import ImageSpec
 from ..heavy_lists import memory_advice
-from .plan import Plan, order_advice
+from .plan import Plan, order_advice, root_of
 
 
 def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator[str]:
@@ -28,7 +28,7 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
         yield from memory_advice(loader.dataset)
     if plan.spec is None:
         yield f"pictures: {PICTURES['lazy' if loader.pictures == 'native' else loader.pictures]}"
-        if libraries := [name for name in ("h5py", "zarr") if name in sys.modules]:
+        if libraries := _array_libraries(root_of(loader.dataset)):
             who = "the library" if loader.pictures == "pillow" else "the engine, where it can"
             yield f"arrays: rows of {' and '.join(libraries)} are read by {who}"
     if isinstance(plan.spec, ItemSpec):
@@ -44,6 +44,19 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
             yield from _costs(loader, plan, samples)
         except Exception as error:  # of the dataset, or its steps
             yield f"cost: not measured — {type(error).__name__}: {error}"
+
+
+def _array_libraries(dataset: Any) -> list[str]:
+    """Those whose arrays the engine reads, of those that the dataset's methods name or its attributes are
+    of.
+    """
+    found = {type(value).__module__.partition(".")[0] for value in getattr(dataset, "__dict__", {}).values()}
+    for cls in type(dataset).__mro__:
+        for method in vars(cls).values():
+            if isinstance(method, FunctionType):
+                names = method.__code__.co_names
+                found |= {getattr(method.__globals__.get(name), "__name__", name) for name in names}
+    return [name for name in ("h5py", "zarr") if name in found]
 
 
 def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
