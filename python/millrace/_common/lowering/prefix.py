@@ -40,16 +40,12 @@ class Prefix:
     """Whether the values of a pixel lie side by side, seen as planes, as torchvision's conversions leave
     them.
     """
+    changes: bool
+    """Whether the known steps change the picture. Turned as its file says, it still has all its pixels:
+    pictures that wait are decoded so, too.
+    """
     rest: tuple[Any, ...]
     refusal: str
-
-    @property
-    def changes(self) -> bool:
-        """Whether the known steps change the picture. Turned as its file says, it still has all its pixels:
-        pictures that wait are decoded so, too.
-        """
-        ends = "to_tensor", "exif_transpose"
-        return any(op["op"] not in ends for chain in self.lowered.chains for op in chain)
 
     def words_of_the_rest(self) -> str:
         """Why it is Python, and what else is; "": there is none."""
@@ -122,7 +118,9 @@ def _prefix(chain: Chain, rest: tuple[Any, ...], refusal: str) -> Prefix:
     else:
         ops, row_type = chain.finish(), chain.row_type
     made = Lowered([ops], chain.names, row_type, chain.begins_with_rgb, chain.makes_rgb)
-    return Prefix(made, makes_picture, chain.is_array, chain.conversion != "ToTensor", rest, refusal)
+    side_by_side = chain.conversion != "ToTensor"
+    changes = any(op["op"] != "exif_transpose" for op in chain.picture)
+    return Prefix(made, makes_picture, chain.is_array, side_by_side, changes, rest, refusal)
 
 
 def flattened(transform: Any, depth: int = 0) -> list[Any]:
