@@ -37,7 +37,8 @@ def root(tmp_path_factory):
 @pytest.fixture
 def unchecked(monkeypatch):
     """The reader alone, without the samples that are compared."""
-    monkeypatch.setattr("millrace._loader.plan.items.difference", lambda *arguments: "")
+    for name in ("difference", "part_difference"):
+        monkeypatch.setattr(f"millrace._loader.plan.items.{name}", lambda *arguments: "")
 
 
 def same(ours: Any, theirs: Any) -> bool:
@@ -153,13 +154,13 @@ class Sorts(seen_items.Pairs):
         return self.transform(image), sorted([index, 3])[0]
 
 
-class Turns(seen_items.Alone):
+class Rolls(seen_items.Alone):
     def __getitem__(self, index):
         image = self.transform(seen_items.rgb_loader(self.folder / self.names[index]))
-        return image.flip(-1)
+        return image.roll(index)
 
 
-@pytest.mark.parametrize("cls, part", [(Sorts, "`sorted([index, 3])`"), (Turns, "`image.flip(-1)`")])
+@pytest.mark.parametrize("cls, part", [(Sorts, "`sorted([index, 3])`"), (Rolls, "`image.roll(index)`")])
 def test_what_is_not_read_is_named(cls, part, root):
     loader = loader_of(cls(root, COUNT, EVEN), 4)
     line = cls.__getitem__.__code__.co_firstlineno + 2

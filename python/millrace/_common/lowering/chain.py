@@ -15,7 +15,7 @@ from .as_shipped import check_class, check_object, check_transforms, container_p
 from .crops import CropOf, OfEach
 from .grey import check_grey
 from .read_source import read_or_place
-from .read_values import Maybe, Op, Picture, Steps
+from .read_values import Called, Maybe, Op, Picture, Steps
 from .recognising import OURS, TIMM, V1, V2, NotLowered, held_directly, holder_name, loaded
 from .tensor_resize import rounds_as_torch
 
@@ -180,6 +180,8 @@ class Chain:
         return (family is not None and name == "Compose") or self._rule(transform, name, family) is not None
 
     def add(self, transform: Any) -> None:
+        if isinstance(transform, Called):
+            raise NotLowered(f"{transform.name} is Python code")
         if isinstance(transform, (Op, Maybe, CropOf, OfEach)):
             return self.add_read(self, transform)
         if isinstance(transform, Steps):

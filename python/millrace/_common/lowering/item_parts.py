@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .item_pictures import GREY, RGB, UPRIGHT
@@ -42,8 +43,10 @@ class Item:
     files: tuple[ItemFile, ...]
     pictures: tuple[ItemPicture, ...]
     form: Any
-    told: tuple[str, ...] = ()
-    """Of each line that was read: who does it."""
+    told: Callable[[Mapping[tuple[str, int], str]], tuple[str, ...]]
+    """Of each line that was read: who does it. It is called with other words for some of the lines, by file
+    and number.
+    """
 
 
 class Sample:
@@ -95,14 +98,17 @@ class Sample:
             for root, lines, of_one in zip(files, views, stacked)
         ]
         values = self.lines.function([*(root.file.place for root in files), *self.values])
-        return Item(values, tuple(found), tuple(pictures), self.form, tuple(_told(self.lines)))
+        return Item(values, tuple(found), tuple(pictures), self.form, partial(_told, self.lines))
 
 
-def _told(lines: Lines) -> Iterator[str]:
+def _told(lines: Lines, others: Mapping[tuple[str, int], str]) -> tuple[str, ...]:
+    told = []
     for (file, number), who in sorted(lines.who.items()):
         if who:
-            words = who.pop() if len(who) == 1 else "native, values python"
-            yield f"line {number}: {words} — {linecache.getline(file, number).strip()}"
+            words = next(iter(who)) if len(who) == 1 else "native, values python"
+            words = others.get((file, number), words)
+            told.append(f"line {number}: {words} — {linecache.getline(file, number).strip()}")
+    return tuple(told)
 
 
 def root_of(picture: Picture) -> Opened:

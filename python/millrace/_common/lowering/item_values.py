@@ -105,6 +105,13 @@ class Array(Symbol):
         return self.picture.then(TO_BYTES if self.scale == "bytes" else TO_FLOATS)
 
 
+class Result(Symbol):
+    """A dict that a call returns, of which the entry `key` is all that is used."""
+
+    def __init__(self, picture: Picture, key: str) -> None:
+        self.picture, self.key = picture, key
+
+
 AS_ARRAY = Op({"op": "as_array"}, "an array")
 TO_BYTES = Op({"op": "to_bytes"}, "a tensor of bytes")
 TO_FLOATS = Op({"op": "to_floats"}, "floats from 0 to 1")
@@ -182,7 +189,7 @@ def pictures_in(value: Any) -> list[Picture]:
         return [value]
     if isinstance(value, Stacked):
         return value.pictures
-    if isinstance(value, Array):
+    if isinstance(value, (Array, Result)):
         return [value.picture]
     parts = value.values() if type(value) is MadeDict else value if type(value) in (tuple, MadeList) else ()
     return [picture for part in parts for picture in pictures_in(part)]

@@ -8,6 +8,7 @@ import random
 import sys
 import types
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 
 from ..shipped import is_shipped, replaced_in
 from .crops import stacked
-from .read_values import Coin, Drawn, Op, Picture, Symbol, require
+from .read_values import Called, Coin, Drawn, Op, Picture, Symbol, require
 from .recognising import loaded
 
 _MOST_RADIUS = 10_000.0  # pixels, as the engine has it
@@ -166,9 +167,12 @@ def _filter(picture: Picture, filter: Any) -> Picture:
     return picture.then(step_of("GaussianBlur", "gaussian_blur", values=[float(radius)]))
 
 
+_RGB = Op({"op": "rgb"}, 'convert("RGB")', Called(methodcaller("convert", "RGB"), 'convert("RGB")'))
+
+
 def _convert(picture: Picture, mode: Any) -> Picture:
     require(type(mode) is str and mode == "RGB" and _is_pillows_method("convert"))
-    return picture.then(Op({"op": "rgb"}, 'convert("RGB")'))
+    return picture.then(_RGB)
 
 
 METHODS: dict[str, Callable[..., Picture]] = {"filter": _filter, "convert": _convert}

@@ -17,10 +17,11 @@ import torch
 from .as_shipped import check_class, check_object, check_transforms, container_parts, family_of
 from .chain import MOST_NESTED, Chain
 from .read_source import read
-from .read_values import Picture
+from .read_values import Op, Picture
 from .recognising import NotLowered, held_directly, holder_name, loaded
 from .transforms import Lowered, new_chain
 
+NO_CHANGE = "no change of the picture stands before the first step that is not known"
 _Picture = dict[str, Any]
 _BYTES: _Picture = {"op": "to_tensor", "dtype": "uint8"}
 
@@ -33,15 +34,23 @@ class Prefix:
 
     lowered: Lowered
     makes_picture: bool
+    makes_array: bool
+    """Of such a picture: whether the rest gets it as an array of numpy."""
     side_by_side: bool
     """Whether the values of a pixel lie side by side, seen as planes, as torchvision's conversions leave
     them.
+    """
+    changes: bool
+    """Whether the known steps change the picture. Turned as its file says, it still has all its pixels:
+    pictures that wait are decoded so, too.
     """
     rest: tuple[Any, ...]
     refusal: str
 
     def words_of_the_rest(self) -> str:
-        """Why it is Python, and what else is."""
+        """Why it is Python, and what else is; "": there is none."""
+        if not self.rest:
+            return ""
         behind = ", ".join(map(holder_name, self.rest[1:]))
         return self.refusal + (f". Behind it, in Python, too: {behind}" if behind else "")
 
@@ -59,7 +68,14 @@ class Prefix:
 
 def prefix_of(transform: Any) -> Prefix:
     """NotLowered where no change of the picture is among the known steps, so that there is nothing to win."""
-    steps = _flattened(transform, 0)
+    prefix = prefix_of_steps(flattened(transform))
+    if not prefix.changes:
+        raise NotLowered(NO_CHANGE)
+    return prefix
+
+
+def prefix_of_steps(steps: Sequence[Any]) -> Prefix:
+    """The same of steps that hold no others, also where no change is known."""
     chain, refusal = new_chain(), ""
     known = chain  # the last one whose result is certain
     count = 0
@@ -77,13 +93,12 @@ def prefix_of(transform: Any) -> Prefix:
         # What the rest may get: an RGB picture, or a tensor.
         if chain.grey_from is None if chain.dtype is None else chain.row_type not in (None, np.ndarray):
             known, count = chain, number + 1
-    if not known.picture:
-        raise NotLowered("no change of the picture stands before the first step that is not known")
     if not refusal and count == len(steps):
         refusal = _why_no_batch(known)
     elif not refusal:
         refusal = "v1 transforms behind v2's ToImage() make samples of no certain type; use v2's for all"
-    return _prefix(known, tuple(steps[count:]), refusal)
+    rest = (step.python or step if isinstance(step, Op) else step for step in steps[count:])
+    return _prefix(known, tuple(rest), refusal)
 
 
 def _why_no_batch(chain: Chain) -> str:
@@ -103,17 +118,19 @@ def _prefix(chain: Chain, rest: tuple[Any, ...], refusal: str) -> Prefix:
     else:
         ops, row_type = chain.finish(), chain.row_type
     made = Lowered([ops], chain.names, row_type, chain.begins_with_rgb, chain.makes_rgb)
-    return Prefix(made, makes_picture, chain.conversion != "ToTensor", rest, refusal)
+    side_by_side = chain.conversion != "ToTensor"
+    changes = any(op["op"] != "exif_transpose" for op in chain.picture)
+    return Prefix(made, makes_picture, chain.is_array, side_by_side, changes, rest, refusal)
 
 
-def _flattened(transform: Any, depth: int) -> list[Any]:
+def flattened(transform: Any, depth: int = 0) -> list[Any]:
     """The steps that `transform` takes one after the other; itself, if it may be more than that."""
     parts = _parts(transform)
     if parts is None:
         return [transform]
     if depth == MOST_NESTED:
         raise NotLowered(f"transforms are nested {MOST_NESTED} deep")
-    return [step for part in parts for step in _flattened(part, depth + 1)]
+    return [step for part in parts for step in flattened(part, depth + 1)]
 
 
 def _parts(transform: Any) -> Sequence[Any] | None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import abc
 import ast
 import enum
-import sys
 import types
 from pathlib import PurePath
 from typing import Any
@@ -31,6 +30,7 @@ from .crops import applied, made_object, stacked
 from .function_source import body_of, plain_attribute, plain_variable
 from .item_parts import Item, Sample, root_of
 from .item_pictures import divided, method, opened
+from .item_statements import import_names, is_text, makes_rgb, only_closes
 from .item_values import (
     METHODS,
     OWNERS,
@@ -40,6 +40,7 @@ from .item_values import (
     File,
     Lines,
     Opened,
+    Result,
     Value,
     has_values,
     is_pandas,
@@ -47,8 +48,9 @@ from .item_values import (
 )
 from .picture_calls import METHODS as PICTURE_METHODS
 from .picture_calls import known_call
+from .python_steps import computed, in_python, method_called
 from .read_source import MADE, Reader, check_uses, noted, read_call
-from .read_values import MadeDict, MadeList, NotRead, Picture, Stacked, Symbol, require
+from .read_values import Called, MadeDict, MadeList, NotRead, Picture, Stacked, Symbol, require
 from .recognising import V1, loaded
 
 _MOST_CALLS = 64  # of functions of the dataset's own, loops unrolled
@@ -117,7 +119,7 @@ class _ItemReader(Reader):
         return [ast.copy_location(bound, statement), *statement.body]
 
     def _branch(self, statement: ast.If, rest: list[ast.stmt], names: dict[str, Any]) -> Any:
-        chosen = _makes_rgb(statement) or self._chosen(self.value(statement.test, names))
+        chosen = makes_rgb(statement) or self._chosen(self.value(statement.test, names))
         if chosen is None:
             return super()._branch(statement, rest, names)
         return self.run([*(statement.body if chosen else statement.orelse), *rest], names)
@@ -148,9 +150,12 @@ class _ItemReader(Reader):
         before = len(self.lines.lines)
         value = super().value(node, names)
         who = set() if len(self.lines.lines) == before else {"python"}
-        if isinstance(node, ast.Call) and isinstance(value, (Picture, Array, Stacked)):
+        place = self.function.__code__.co_filename, node.lineno
+        if isinstance(node, (ast.Call, ast.BinOp)) and isinstance(value, (Picture, Array, Stacked, Result)):
             who.add("native")
-        self.lines.who.setdefault((self.function.__code__.co_filename, node.lineno), set()).update(who)
+            for picture in pictures_in(value):
+                picture.place = picture.place or place
+        self.lines.who.setdefault(place, set()).update(who)
         return value
 
     def _of_Attribute(self, node: ast.Attribute, names: dict[str, Any]) -> Any:
@@ -170,6 +175,9 @@ class _ItemReader(Reader):
         owner, key = self.value(node.value, names), self.value(node.slice, names)
         if is_pandas(owner) and type(key) is str:
             return owner[key]
+        if isinstance(owner, Result):
+            require(key == owner.key)
+            return owner.picture
         if type(owner) in (MadeDict, MadeList) or not isinstance(owner, Value) and not has_values(key):
             return super()._of_Subscript(node, names)
         if isinstance(owner, Value):
@@ -192,6 +200,8 @@ class _ItemReader(Reader):
 
     def _of_BinOp(self, node: ast.BinOp, names: dict[str, Any]) -> Any:
         left, right = self.value(node.left, names), self.value(node.right, names)
+        if isinstance(left, Picture) or isinstance(right, Picture):
+            return computed(node, left, right, names)
         if isinstance(left, Array):
             require(isinstance(node.op, ast.Div))
             return divided(left, right)
@@ -222,11 +232,11 @@ class _ItemReader(Reader):
         return super()._of_Compare(node, names)
 
     def _do(self, statement: ast.stmt, names: dict[str, Any]) -> None:
-        if _only_closes(statement):
+        if only_closes(statement):
             require(isinstance(self.value(statement.value.func.value, names), (Picture, File)))  # type: ignore
             return
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            return _import(statement, names)
+            return import_names(statement, names)
         if not isinstance(statement, ast.Assert):
             return super()._do(statement, names)
         test = self.value(statement.test, names)
@@ -240,7 +250,7 @@ class _ItemReader(Reader):
                 parts.append(self.lines.argument(part.value))
                 continue
             assert isinstance(part, ast.FormattedValue)
-            require(part.conversion == -1 and (part.format_spec is None or _is_text(part.format_spec)))
+            require(part.conversion == -1 and (part.format_spec is None or is_text(part.format_spec)))
             text = "" if part.format_spec is None else part.format_spec.values[0].value  # type: ignore
             parts.append(f"format({self.lines.argument(self.value(part.value, names))}, {text!r})")
         return self.lines.add(f"''.join([{', '.join(parts)}])")
@@ -256,9 +266,14 @@ class _ItemReader(Reader):
         keywords = {str(part.arg): self.value(part.value, names) for part in node.keywords}
         if isinstance(node.func, ast.Attribute):
             owner, name = self.value(node.func.value, names), node.func.attr
-            if isinstance(owner, Picture) and name in PICTURE_METHODS and name != "convert":
-                return self._known(PICTURE_METHODS[name], [owner, *arguments], keywords, names)
-            if isinstance(owner, (Picture, Array, File, Content)):
+            if isinstance(owner, Picture):
+                try:
+                    if name in PICTURE_METHODS and name != "convert":
+                        return self._known(PICTURE_METHODS[name], [owner, *arguments], keywords, names)
+                    return noted(method(owner, name, arguments, keywords), names)
+                except NotRead:
+                    return in_python(node, method_called(name), [owner, *arguments], keywords, names)
+            if isinstance(owner, (Array, File, Content)):
                 return noted(method(owner, name, arguments, keywords), names)
             if isinstance(owner, Value) or type(owner) is str or isinstance(owner, PurePath):
                 require(name in METHODS or name == "scatter_" and self._is_new(node.func.value, names))
@@ -266,7 +281,11 @@ class _ItemReader(Reader):
                 return Value(line.name, owner.of) if name == "numpy" and isinstance(owner, Value) else line
         function = self.value(node.func, names)
         require(callable(function) and not isinstance(function, Symbol))
-        if (made := opened(function, arguments, keywords)) is not None:
+        try:
+            made = opened(function, arguments, keywords)
+        except NotRead:
+            return in_python(node, function, arguments, keywords, names)
+        if made is not None:
             if not any(isinstance(part, (Picture, Array)) for part in arguments):
                 self.lines.opened += map(root_of, pictures_in(made))
             return made if isinstance(made, Opened) else noted(made, names)
@@ -274,7 +293,9 @@ class _ItemReader(Reader):
             pictures = [part.given() if isinstance(part, Array) else part for part in arguments[0]]
             return noted(stacked(pictures, *arguments[1:], **keywords), names)
         if any(isinstance(part, (Picture, Array)) for part in arguments):
-            return self._of_picture(function, arguments, keywords, names)
+            return self._of_picture(node, function, arguments, keywords, names)
+        if not arguments and [*keywords] == ["image"] and isinstance(keywords["image"], (Picture, Array)):
+            return self._of_named(node, function, keywords["image"], names)
         if function is torch.is_tensor:  # the index is a number
             require(len(arguments) == 1 and isinstance(arguments[0], Value) and arguments[0].name == "index")
             return False
@@ -313,18 +334,31 @@ class _ItemReader(Reader):
         return made
 
     def _of_picture(
-        self, function: Any, arguments: list[Any], keywords: dict[str, Any], names: dict[str, Any]
+        self,
+        node: ast.expr,
+        function: Any,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        names: dict[str, Any],
     ) -> Any:
         """What a transform makes of a picture, or another function that gets one."""
         if (known := known_call(function)) is not None:
             return self._known(known, arguments, keywords, names)
-        require(len(arguments) == 1 and not keywords)
+        if len(arguments) > 1 or keywords:
+            return in_python(node, function, arguments, keywords, names)
         (given,) = arguments
         if isinstance(given, Array):
             if isinstance(function, types.FunctionType):
                 return self._of_own(function, arguments, {}, names)
             given = noted(given.given(), names)
         return noted(applied(function, given, read_call), names)
+
+    def _of_named(self, node: ast.expr, function: Any, given: Any, names: dict[str, Any]) -> Any:
+        """What `function(image=...)` returns, in the manner of Albumentations."""
+        if isinstance(function, (types.FunctionType, types.MethodType)):
+            return self._of_own(function, [], {"image": given}, names)
+        picture = noted(given.given(), names) if isinstance(given, Array) else given
+        return Result(noted(picture.then(Called(function, ast.unparse(node), key="image")), names), "image")
 
     def _inherited(self, node: ast.Call, names: dict[str, Any]) -> Any:
         """super().method(...), with or without arguments of super."""
@@ -351,43 +385,3 @@ class _ItemReader(Reader):
         parts = list(map(self.lines.argument, arguments))
         parts += [f"{key}={self.lines.argument(value)}" for key, value in keywords.items()]
         return self.lines.add(f"{function}({', '.join(parts)})")
-
-
-def _makes_rgb(statement: ast.If) -> bool | None:
-    """`if image.mode != "RGB": image = image.convert("RGB")`, which does the same without its question; None:
-    it is another branch.
-    """
-    compare = statement.test
-    if not (isinstance(compare, ast.Compare) and isinstance(compare.left, ast.Attribute)):
-        return None
-    same = ast.parse('if image.mode != "RGB": image = image.convert("RGB")').body[0]
-    name = getattr(compare.left.value, "id", "")
-    for node in ast.walk(same):
-        if isinstance(node, ast.Name):
-            node.id = name
-    return True if ast.dump(same) == ast.dump(statement) else None
-
-
-def _import(statement: ast.Import | ast.ImportFrom, names: dict[str, Any]) -> None:
-    """Of modules that are there already."""
-    for alias in statement.names:
-        if isinstance(statement, ast.Import):
-            require(alias.name in sys.modules and ("." not in alias.name or alias.asname))
-            names[alias.asname or alias.name] = sys.modules[alias.name]
-            continue
-        found = loaded(statement.module or "", alias.name) if not statement.level else None
-        require(found is not None)
-        names[alias.asname or alias.name] = found
-
-
-def _only_closes(statement: ast.stmt) -> bool:
-    """`image.load()`, `file.close()`: nothing that is read here depends on it."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    named = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and not call.args
-    return named and call.func.attr in ("load", "close")  # type: ignore
-
-
-def _is_text(spec: ast.expr) -> bool:
-    return (
-        isinstance(spec, ast.JoinedStr) and len(spec.values) == 1 and isinstance(spec.values[0], ast.Constant)
-    )

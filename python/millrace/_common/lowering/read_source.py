@@ -42,7 +42,7 @@ from .read_values import (
 )
 
 _MOST_STEPS = 2_000  # of reading one function, loops unrolled
-_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -269,7 +269,7 @@ class Reader:
         return self._computed(node.op, left, right)
 
     def _computed(self, operation: ast.operator, left: Any, right: Any) -> Any:
-        compute = _OPERATORS.get(type(operation))
+        compute = OPERATORS.get(type(operation))
         if compute is None or not (is_number(left) and is_number(right)):
             raise NotRead
         try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import types
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 MOST_VIEWS = 256
+_NUMBERS = itertools.count()
 
 
 class NotRead(Exception):
@@ -79,10 +82,14 @@ class Coin(_Once):
 
 
 class Picture(Symbol):
-    """The argument, or what a step has made of a picture. Each call makes another one."""
+    """The argument, or what a step has made of a picture. Each call makes another one, whose `number` is
+    higher. `place`: the file and line of the call, if they are noted.
+    """
+
+    place: tuple[str, int] | None = None
 
     def __init__(self, before: Picture | None = None, step: Any = None) -> None:
-        self.before, self.step = before, step
+        self.before, self.step, self.number = before, step, next(_NUMBERS)
 
     def then(self, step: Any) -> Picture:
         return Picture(self, step)
@@ -131,10 +138,35 @@ class Steps:
 
 @dataclass(frozen=True)
 class Op:
-    """A step that the engine knows without a transform's object. `name`: as users call it."""
+    """A step that the engine knows without a transform's object. `name`: as users call it. `python`: what
+    takes it of whatever Python has made of the picture; None: nothing does.
+    """
 
     op: dict[str, Any]
     name: str
+    python: Called | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Called:
+    """A step that only Python can take: a function that is called with the picture and these arguments.
+    `name`: as users call it. `key`: the picture is the argument of this name, and of the result, too.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    arguments: tuple[Any, ...] = ()
+    keywords: tuple[tuple[str, Any], ...] = ()
+    key: str = ""
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, picture: Any) -> Any:
+        if self.key:
+            return self.function(**{self.key: picture})[self.key]
+        return self.function(picture, *self.arguments, **dict(self.keywords))
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ class ItemForm:
     def batch(self, pictures: list[Any], samples: list[tuple[Any, ...]]) -> Any:
         """What default_collate makes of the samples."""
         zeros = [0] * len(self.row_types)
-        return _with(pictures, self.form, default_collate([_filled(self.form, zeros, s) for s in samples]))
+        return _with(pictures, self.form, default_collate([filled(self.form, zeros, s) for s in samples]))
 
     def samples(self, pictures: list[Any], samples: list[tuple[Any, ...]]) -> list[Any]:
         rows = [_rows(picture, kind) for picture, kind in zip(pictures, self.row_types)]
-        return [_filled(self.form, own, values) for own, values in zip(zip(*rows), samples)]
+        return [filled(self.form, own, values) for own, values in zip(zip(*rows), samples)]
 
 
 def _rows(picture: Any, kind: type) -> Any:
@@ -36,7 +36,8 @@ def _rows(picture: Any, kind: type) -> Any:
     return rows if kind is torch.Tensor else [row.as_subclass(kind) for row in rows]
 
 
-def _filled(form: Any, pictures: Any, values: tuple[Any, ...]) -> Any:
+def filled(form: Any, pictures: Any, values: tuple[Any, ...]) -> Any:
+    """A sample of this form, of its pictures and its other values."""
     return arranged(form, lambda number: values[number] if number >= 0 else pictures[-1 - number])
 
 

@@ -82,9 +82,9 @@ class StandIn:
     go.
     """
 
-    def __init__(self, dataset: Any, steps: KnownSteps, place: tuple[int, int], seeds: bool) -> None:
-        """`place`: seed and epoch. `seeds`: whether the rest draws from generators that are seeded for each
-        sample.
+    def __init__(self, dataset: Any, steps: Any, place: tuple[int, int], seeds: bool) -> None:
+        """`steps`: KnownSteps, or what has several of them. `place`: seed and epoch. `seeds`: whether the
+        rest draws from generators that are seeded for each sample.
         """
         self._dataset, self._steps, self.place, self._seeds = dataset, steps, place, seeds
 
@@ -101,39 +101,54 @@ class StandIn:
 
 
 class KnownSteps:
-    """What the prefix makes of one picture of `files`, as the rest gets it."""
+    """What the prefixes make of one picture of `files`, as their rests get it: one of each of its views."""
 
-    def __init__(self, files: Any, labels: np.ndarray, pipeline: _core.ImagePipeline, prefix: Prefix) -> None:
-        self._images = _core.ImageDataset(files, labels, pipeline, PillowDecoder())
-        self._prefix = prefix
-        self.rest = prefix.rest_as_one()
-        by_planes = any(op["op"] in ("gaussian_noise", "random_erasing") for op in prefix.lowered.chains[0])
-        self._interleaved = prefix.side_by_side and not by_planes
+    def __init__(
+        self,
+        files: Any,
+        labels: np.ndarray,
+        pipelines: Sequence[_core.ImagePipeline],
+        prefixes: Sequence[Prefix],
+        modes: Any = "any",
+    ) -> None:
+        """`modes`: as `_core.ImageDataset` has them."""
+        made = pipelines[0] if len(pipelines) == 1 else list(pipelines)
+        self._images = _core.ImageDataset(files, labels, made, PillowDecoder(), modes=modes)
+        self._prefixes = prefixes
+        self.rests = [prefix.rest_as_one() for prefix in prefixes]
+        by_planes = any(
+            op["op"] in ("gaussian_noise", "random_erasing") for op in prefixes[0].lowered.chains[0]
+        )
+        self._interleaved = len(prefixes) == 1 and prefixes[0].side_by_side and not by_planes
 
-    def __call__(self, index: int, key: tuple[int, int, int], info: ReadsInfo | None) -> Any:
+    def __call__(self, index: int, key: tuple[int, int, int], info: ReadsInfo | None) -> list[Any] | None:
         """`key`: seed, epoch, occurrence. `info`: reads what Pillow knows of the picture's file. None: the
         engine cannot read it; the dataset's own code meets the same, and says so in its own words.
         """
-        prefix = self._prefix
         try:
-            row = self._images.row(index, *key, self._interleaved)
+            made = self._images.row(index, *key, self._interleaved)
         except Exception:
             return None
+        rows = made if isinstance(made, list) else [made]
+        return [self._given(prefix, row, info) for prefix, row in zip(self._prefixes, rows)]
+
+    def _given(self, prefix: Prefix, row: torch.Tensor, info: ReadsInfo | None) -> Any:
+        if prefix.side_by_side and not self._interleaved:
+            row = row.permute(1, 2, 0).contiguous()
         if prefix.makes_picture:
-            return _as_image(row, info)
-        if self._interleaved:
+            pixels = row.numpy()
+            pixels = pixels[..., 0] if pixels.shape[2] == 1 else pixels
+            return pixels if prefix.makes_array else _as_image(pixels, info)
+        if prefix.side_by_side:
             row = row.permute(2, 0, 1)
-        elif prefix.side_by_side:
-            row = row.permute(1, 2, 0).contiguous().permute(2, 0, 1)
         kind = prefix.lowered.row_type
         return row if kind is None or kind is torch.Tensor else row.as_subclass(kind)
 
 
-def _as_image(row: torch.Tensor, info: ReadsInfo | None) -> Any:
+def _as_image(pixels: np.ndarray, info: ReadsInfo | None) -> Any:
     from PIL import Image
 
-    pixels = row.numpy()
-    image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    image = Image.fromarray(pixels)
     if info is not None:
         image.info = LazyInfo(info)
     return image
@@ -154,6 +169,7 @@ class Prefixed(StandIn):
         """`info`: what Pillow knows of the picture in a file. `options`: as StandIn's."""
         super().__init__(*options)
         self._index_maps, self._files, self._info = index_maps, files, info
+        (self._rest,) = self._steps.rests
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -167,8 +183,8 @@ class Prefixed(StandIn):
         picture = self.known(position, occurrence)
         if picture is None:
             return self._dataset[index]
-        if self._steps.rest is not None:
-            picture = self._steps.rest(picture)
+        if self._rest is not None:
+            picture = self._rest(picture)
         label, targets = int(self._files.labels[position]), self._files.targets
         return picture, label if targets is None else targets([label])[0]
 
@@ -176,7 +192,8 @@ class Prefixed(StandIn):
         """What the known steps make of a picture; None: the engine cannot read it."""
         files = self._files
         info = None if files.paths is None else lambda: self._info(files.files.name(position))
-        return self._steps(position, (*self.place, occurrence), info)
+        made = self._steps(position, (*self.place, occurrence), info)
+        return None if made is None else made[0]
 
     def _position(self, index: Any) -> int:
         """The picture's; -1: there is none."""

@@ -115,7 +115,8 @@ class PrefixedStream(StandIn):
             tickets.drop_before(ticket + 1)
         if made is None:
             return function(decoded(value))
-        return made if steps.rest is None else steps.rest(made)
+        (picture,), (rest,) = made, steps.rests
+        return picture if rest is None else rest(picture)
 
     def seed_for(self, values: Iterable[Any]) -> None:
         """The generators, for the sample that has these values."""

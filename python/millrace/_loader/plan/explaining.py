@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
             yield f"arrays: rows of {' and '.join(libraries)} are read by {who}"
     if isinstance(plan.spec, ItemSpec):
         yield from plan.spec.told
+    yield from getattr(plan.known_part, "told", ())
     if loader.remote is not None:
         from ..remote import explained
 
@@ -80,8 +80,7 @@ def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
         elif isinstance(plan.spec, ItemSpec):
             native, python = _measured(indices, plan.spec.index_maps, plan.spec.maker(), ())
         elif known is not None:
-            make = functools.partial(known.stand_in(dataset, (0, 0), False).known, occurrence=0)
-            native, python = _measured(indices, known.source.index_maps, make, known.prefix.rest)
+            native, python = _measured(indices, *known.measured(dataset))
         elif plan.spec is not None:
             return ["cost: not measured — rows are copied, or made in whole batches"]
         else:

@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..._common.lowering.as_shipped import check_getitems
 from ..._common.lowering.item_parts import Item
-from ..._common.lowering.read_items import read_item
-from ..._common.lowering.read_values import NotRead
 from ..._common.lowering.recognising import NotLowered
 from ..._common.lowering.transforms import Lowered, lowered_lines
 from ..._common.states import is_stateful
@@ -25,7 +22,8 @@ from ..engines.item_form import ItemCollate, ItemForm
 from ..engines.items import Group, ItemSpec
 from ..engines.python_collate import PythonCollate
 from .collates import recognise_any_collate, takes_samples
-from .items_check import UNKNOWN, difference
+from .item_prefix import KnownItems, item_of, known_items
+from .items_check import UNKNOWN, difference, part_difference
 from .pictures import unwrapped
 from .plan import Recogniser, root_of
 from .stages import Stages
@@ -45,7 +43,7 @@ def recogniser_of_items(loader: Any) -> Items | None:
 class Items(Recogniser):
     def spec(self, loader: Any, stages: Stages) -> ItemSpec | None:
         index_maps, root = unwrapped(loader.dataset)
-        item: Item | None = stages.ask("dataset", lambda: (_counted(root), _read(root)))
+        item: Item | None = stages.ask("dataset", lambda: (_counted(root), item_of(root)))
         if item is None:
             stages.ask_the_others(loader)
             return None
@@ -71,33 +69,32 @@ class Items(Recogniser):
             values=item.values,
             item_count=len(root),
             fetch=partial(_fetched, root),
-            told=item.told,
+            told=item.told({}),
         )
-        if where := difference(spec, root, len(loader.dataset), any(part.is_random for part in made)):
-            said = f"{type(root).__name__} runs in Python: {where}"
-            if where != UNKNOWN:
-                said = f"{type(root).__name__} runs in Python: its __getitem__ was not read rightly ({where})"
-                warnings.warn(f'{said}. Please report it; pictures="lazy" leaves it unread', stacklevel=2)
-            stages.answers["dataset"] = False, said
+        where = difference(spec, root, len(loader.dataset), any(part.is_random for part in made))
+        return None if _differs(root, where, stages) else spec
+
+    def part_of(self, loader: Any, stages: Stages) -> KnownItems | None:
+        if "dataset" in stages.refusing():
             return None
-        return spec
+        root, known = root_of(loader.dataset), known_items(loader.dataset)
+        return None if _differs(root, part_difference(known, root, len(loader.dataset)), stages) else known
+
+
+def _differs(root: Any, where: str, stages: Stages) -> bool:
+    """Whether samples are others than the dataset's, which is told."""
+    if where:
+        said = f"{type(root).__name__} runs in Python: {where}"
+        if where != UNKNOWN:
+            said = f"{type(root).__name__} runs in Python: its __getitem__ was not read rightly ({where})"
+            warnings.warn(f'{said}. Please report it; pictures="lazy" leaves it unread', stacklevel=2)
+        stages.answers["dataset"] = False, said
+    return bool(where)
 
 
 def _counted(root: Any) -> str:
     name = f"{type(root).__name__} of {len(root)} samples, whose __getitem__ is read"
     return f"{name}: pictures natively, other values in Python"
-
-
-def _read(root: Any) -> Item:
-    check_getitems(root)
-    cls, own = type(root), ("__getitems__", "__getattr__")  # with these, samples are another affair
-    try:
-        if any(hasattr(cls, name) for name in own):
-            raise NotRead
-        return read_item(root)
-    except NotRead as reason:
-        part = reason.place or "its __getitem__, whose source is not there, or which is no plain function"
-        raise NotLowered(f"{cls.__name__} is Python code, and not read is {part}") from None
 
 
 def _transforms(loader: Any, item: Item) -> tuple[str, tuple[list[Lowered], list[Group]]]:

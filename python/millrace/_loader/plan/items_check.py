@@ -5,19 +5,25 @@ once per dataset, so that a mistake of the reader is no wrong epoch.
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import random
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..._common.lowering.recognising import is_a
 from ..._common.regular_files import open_regular
 from ..._common.states import generator_states, generators_at
 from ..._pictures.asking import asks, stops_asking
 from ..._pictures.counts import PictureCounts
+from ..engines.item_prefix import PrefixedItems
 from ..engines.items import ItemSpec
+from .item_prefix import KnownItems, known_items
 
 _SAMPLES = 3
 _NOISE = 0.05  # of a picture's deviation: the engine's resize rounds in another way than a tensor's
@@ -32,19 +38,65 @@ def difference(spec: ItemSpec, root: Any, count: int, drawn: bool) -> str:
     no mistake, but the engine would make none of such pictures. Values are compared exactly, pictures up to
     rounding, or, `drawn`, by type and scale. The global generators are where they were.
     """
-    if _agreeing.get(id(root)) is root:
+    if _agrees(root):
         return ""
-    chosen = random.Random(count).sample(range(count), min(_SAMPLES, count))
     core = spec.core(0, 1, "raise", False, "system")
+    kinds, values = spec.kinds, spec.values
     try:
-        with generators_at(generator_states({}, pythons=True)):
-            for index in spec.rows(chosen):
-                if _others_decode(spec, index):
-                    return UNKNOWN
-                if where := _of_sample(spec, core, root, index, drawn):
-                    return where if where == UNKNOWN else f"sample {index}: {where}"
+        indices = partial(spec.rows, _chosen(count))
+        return _compared(
+            root, kinds, values, indices, lambda index: _of_sample(spec, core, root, index, drawn)
+        )
     finally:
         core.close()
+
+
+def part_difference(known: KnownItems, root: Any, count: int) -> str:
+    """The same of samples of which the engine makes a part. They are compared exactly, up to rounding, where
+    the dataset gives equal ones from equally seeded generators and the known steps draw nothing.
+    """
+    if _agrees(root):
+        return ""
+    twin = _twin(root)
+    stand_in = known_items(twin).stand_in(twin, (0, 0), True)
+    drawn = any(prefix.lowered.is_random for prefix in known.prefixes)
+    kinds = tuple(file.kind for file in known.item.files)
+
+    def indices() -> list[Any]:
+        found = _chosen(count)
+        for places in known.index_maps:
+            found = [places[index] for index in found]
+        return found
+
+    def of_sample(index: Any) -> str:
+        return _of_part(stand_in, known.item.form, twin, index, drawn)
+
+    return _compared(root, kinds, known.item.values, indices, of_sample)
+
+
+def _agrees(root: Any) -> bool:
+    """Whether its samples have been compared before."""
+    return _agreeing.get(id(root)) is root
+
+
+def _chosen(count: int) -> list[int]:
+    return random.Random(count).sample(range(count), min(_SAMPLES, count))
+
+
+def _compared(
+    root: Any,
+    kinds: tuple[str, ...],
+    values: Callable[[Any], tuple[Any, ...]],
+    indices: Callable[[], Any],
+    of_sample: Callable[[Any], str],
+) -> str:
+    """Where of_sample() finds a difference."""
+    with generators_at(generator_states({}, pythons=True)):
+        for index in indices():
+            if _others_decode(kinds, values, index):
+                return UNKNOWN
+            if where := of_sample(index):
+                return where if where == UNKNOWN else f"sample {index}: {where}"
     try:
         _agreeing[id(root)] = root
     except TypeError:  # it has slots: then it is compared again
@@ -52,10 +104,10 @@ def difference(spec: ItemSpec, root: Any, count: int, drawn: bool) -> str:
     return ""
 
 
-def _others_decode(spec: ItemSpec, index: Any) -> bool:
+def _others_decode(kinds: tuple[str, ...], values: Callable[[Any], tuple[Any, ...]], index: Any) -> bool:
     """Whether a picture's format has no codec in the engine, whose threads would take turns in Pillow."""
     with contextlib.suppress(Exception):  # the dataset says what is wrong
-        for place, kind in zip(spec.values(index), spec.kinds):
+        for place, kind in zip(values(index), kinds):
             if kind == "pixels":
                 continue
             with io.BytesIO(place) if kind == "bytes" else open_regular(place, "rb") as file:
@@ -82,6 +134,38 @@ def _of_sample(spec: ItemSpec, core: Any, root: Any, index: Any, drawn: bool) ->
     return _differ(spec.python_collate.form.form, ours, theirs, drawn)
 
 
+def _of_part(stand_in: PrefixedItems, form: Any, root: Any, index: Any, drawn: bool) -> str:
+    def own() -> Any:
+        stand_in.seed(index, 0)  # what the rest draws is drawn alike
+        return _own_sample(root, index)
+
+    theirs = own()
+    try:
+        ours = stand_in.sample(index)
+    except Exception:  # the dataset's own
+        return "" if theirs is _RAISES else UNKNOWN
+    if theirs is _RAISES:
+        return UNKNOWN
+    drawn = drawn or bool(_differ(form, own(), theirs, False))
+    return _differ(form, ours, theirs, drawn)
+
+
+def _twin(root: Any) -> Any:
+    """A dataset that shares what `root` has, but not its callables, so that these are as they were when
+    samples have been compared: transforms may count their calls, or have generators of their own.
+    """
+    if hasattr(type(root), "__del__"):  # that would end what both have
+        return root
+    twin = object.__new__(type(root))
+    memo = {id(root): twin}
+    for name, value in vars(root).items():
+        if callable(value):
+            with contextlib.suppress(Exception):
+                value = copy.deepcopy(value, memo)
+        vars(twin)[name] = value
+    return twin
+
+
 def _own_sample(root: Any, index: Any) -> Any:
     for counts in (None, PictureCounts()):  # where a library cannot decode, millrace may in its place
         before = asks(counts)
@@ -98,7 +182,7 @@ def _differ(form: Any, ours: Any, theirs: Any, drawn: bool) -> str:
     if type(ours) is not type(theirs):
         return f"{type(ours).__name__} for {type(theirs).__name__}"
     if type(form) is int and form < 0:
-        return _pictures_differ(ours, theirs, drawn)
+        return _made_differ(ours, theirs, drawn)
     if type(form) is int:
         return "" if _equal(ours, theirs) else f"{ours!r} for {theirs!r}"
     if len(ours) != len(theirs) or type(form) is dict and list(ours) != list(theirs):
@@ -107,10 +191,34 @@ def _differ(form: Any, ours: Any, theirs: Any, drawn: bool) -> str:
     return next(filter(None, (_differ(part, ours[key], theirs[key], drawn) for key, part in parts)), "")
 
 
+def _made_differ(ours: Any, theirs: Any, drawn: bool) -> str:
+    """Of pictures, or of what Python has made of them; what that may be is not known."""
+    if type(ours) is not type(theirs):
+        return f"{type(ours).__name__} for {type(theirs).__name__}"
+    if isinstance(theirs, dict):
+        ours, theirs = list(ours.items()), list(theirs.items())
+    if isinstance(theirs, (list, tuple)):
+        if len(ours) != len(theirs):
+            return f"{len(ours)} values for {len(theirs)}"
+        return next(filter(None, (_made_differ(*pair, drawn) for pair in zip(ours, theirs))), "")
+    one, other = _as_tensor(ours), _as_tensor(theirs)
+    return "" if one is None or other is None else _pictures_differ(one, other, drawn)
+
+
+def _as_tensor(made: Any) -> torch.Tensor | None:
+    if isinstance(made, torch.Tensor):
+        return made
+    is_array = isinstance(made, (np.ndarray, int, float)) or is_a(made, "PIL.Image", "Image")
+    try:
+        return torch.from_numpy(np.array(made)) if is_array else None
+    except TypeError:  # of texts and the like
+        return None
+
+
 def _pictures_differ(ours: Any, theirs: Any, drawn: bool) -> str:
     if ours.dtype != theirs.dtype or len(ours.shape) != len(theirs.shape):
         return f"a picture {ours.dtype} {tuple(ours.shape)} for {theirs.dtype} {tuple(theirs.shape)}"
-    one, other = ours.double().numpy(), theirs.double().numpy()
+    one, other = (torch.nan_to_num(made.double()).numpy() for made in (ours, theirs))
     if drawn:
         if not one.any() or not other.any():
             return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from torch.utils.data import Dataset, Subset
 
@@ -23,11 +23,7 @@ from ..engine import EngineSpec, PythonSpec
 from ..engines.python import PYTHON
 from .decoding import decoded_on_device
 from .recognisers import RECOGNISERS
-from .stages import Stage, Stages
-
-if TYPE_CHECKING:
-    from .prefix import KnownPart
-    from .stream_prefix import KnownStream
+from .stages import Known, Stage, Stages
 
 _BATCHES = "millrace.datasets.batches.dataset.BatchDataset"
 _ON_GPU = {
@@ -47,7 +43,7 @@ class Plan:
 
     stages: tuple[Stage, ...]
     spec: EngineSpec | None
-    known_part: KnownPart | KnownStream | None = None
+    known_part: Known | None = None
     """What the engine makes of each sample of such a loader."""
     decode_refusal: str | None = None
     """Why pictures are not decoded on the device, "" when they are; None: that was not asked for."""
@@ -97,9 +93,13 @@ class Recogniser:
         stages.ask_the_others(loader)
         return None
 
-    def part(self, dataset: Any, refusing: list[str]) -> KnownPart | KnownStream | None:
+    def part(self, dataset: Any, refusing: list[str]) -> Known | None:
         """What the engine makes of each sample, where these stages refuse. May raise anything: nothing."""
         return None
+
+    def part_of(self, loader: Any, stages: Stages) -> Known | None:
+        """The same of a loader, whose stages have been asked."""
+        return self.part(loader.dataset, stages.refusing())
 
 
 _PYTHON_CODE = Recogniser()
@@ -214,17 +214,25 @@ def _plan_on_the_cpu(loader: Any, explained: bool) -> Plan:
         return Plan((), None)
     stages, part = Stages(), None
     spec = recogniser.spec(loader, stages)
-    if spec is None and reader is not None and "dataset" in stages.refusing():
+    if spec is None:
+        part = _known_part(recogniser, loader, stages)
+    if spec is None and part is None and reader is not None and "dataset" in stages.refusing():
         read = Stages()
-        if (spec := reader.spec(loader, read)) is not None:
+        if (spec := reader.spec(loader, read)) is None:
+            part = _known_part(reader, loader, read)
+        if spec is not None or part is not None:
             stages = read
-    # Actors run in Python what has no spec.
-    if spec is None and loader.remote is None and "worker_init_fn" not in stages.refusing():
-        try:
-            part = recogniser.part(loader.dataset, stages.refusing())
-        except Exception:  # NotLowered, or what Stages.ask() calls "could not be understood"
-            pass
     return Plan(stages.finish(part), spec, part)
+
+
+def _known_part(recogniser: Recogniser, loader: Any, stages: Stages) -> Known | None:
+    """What the engine makes of each sample of a loader that has no spec. Actors run that in Python."""
+    if loader.remote is not None or "worker_init_fn" in stages.refusing():
+        return None
+    try:
+        return recogniser.part_of(loader, stages)
+    except Exception:  # NotLowered, or what Stages.ask() calls "could not be understood"
+        return None
 
 
 def order_advice(loader: Any) -> str | None:

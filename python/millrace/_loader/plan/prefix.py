@@ -4,7 +4,9 @@ that it does not know, for datasets whose pictures it knows how to read.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from ... import _core
@@ -13,6 +15,9 @@ from ...datasets import pillow_decode
 from ..engines.native import Files
 from ..engines.prefix import KnownSteps, Prefixed, PrefixSpec
 from .source import Source
+
+Measured = tuple[Sequence[Sequence[int]], Callable[[int], Any], Sequence[Callable[[Any], Any]]]
+"""Of samples that are measured: maps of their indices, what makes the known steps, the other steps."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +33,20 @@ class KnownPart:
 
     tells_refusal: ClassVar[bool] = False
 
+    def words_of_the_rest(self) -> str:
+        return self.prefix.words_of_the_rest()
+
+    def measured(self, dataset: Any) -> Measured:
+        make = partial(self.stand_in(dataset, (0, 0), False).known, occurrence=0)
+        return self.source.index_maps, make, self.prefix.rest
+
     def spec(self, engine: Any, opens: Any) -> PrefixSpec:
         """`engine`: what runs the rest. `opens`: as PrefixSpec's."""
         return PrefixSpec(engine, opens, self.source.index_maps, len(self.files.files))
 
     def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> Prefixed:
         source, files = self.source, self.files
-        steps = KnownSteps(files.files, files.labels, self.pipeline, self.prefix)
+        steps = KnownSteps(files.files, files.labels, [self.pipeline], [self.prefix])
 
         def info(path: str) -> dict[Any, Any]:
             try:

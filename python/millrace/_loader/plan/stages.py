@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..._common.lowering.as_shipped import recognise_collate
 from ..._common.lowering.recognising import NotLowered, holder_name
@@ -16,8 +16,32 @@ from ...samplers.global_order import GlobalOrderSampler
 from ..arguments import recognise_worker_init
 
 if TYPE_CHECKING:
-    from .prefix import KnownPart
-    from .stream_prefix import KnownStream
+    from ..engines.prefix import PrefixSpec, StandIn
+
+
+class Known(Protocol):
+    """What the engine makes of each sample of a loader that is not all native. `counted`, `names`: what
+    explain() says of its dataset, and of the steps that are known. `tells_refusal`: whether why the transform
+    is refused, if it is, is told in the place of what is left of it.
+    """
+
+    tells_refusal: ClassVar[bool]
+
+    @property
+    def counted(self) -> str: ...
+    @property
+    def names(self) -> list[str]: ...
+
+    def words_of_the_rest(self) -> str:
+        """Why the other steps are Python; "": there are none."""
+
+    def spec(self, engine: Any, opens: Any) -> PrefixSpec:
+        """`engine`: what runs the rest. `opens`: as PrefixSpec's, of datasets that say themselves what is
+        known of them.
+        """
+
+    def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> StandIn:
+        """In the place of `dataset`. `place`: seed and epoch. `seeds`: as StandIn's."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +102,7 @@ class Stages:
     def refusing(self) -> list[str]:
         return [name for name, (native, _) in self.answers.items() if not native]
 
-    def finish(self, part: KnownPart | KnownStream | None = None) -> tuple[Stage, ...]:
+    def finish(self, part: Known | None = None) -> tuple[Stage, ...]:
         """`part`: what is native of a loader that is not."""
         refusing = self.refusing()
         ready = (
@@ -94,13 +118,14 @@ class Stages:
         ]
         return tuple(lines if part is None else self._of_part(part, lines))
 
-    def _of_part(self, part: KnownPart | KnownStream, lines: list[Stage]) -> Iterator[Stage]:
+    def _of_part(self, part: Known, lines: list[Stage]) -> Iterator[Stage]:
         yield Stage("dataset", True, f"{part.counted}, read and decoded where samples are made")
         yield Stage("transform", True, ", ".join(part.names))
         refusing = self.refusing()
         told = {"dataset", "transform"} - set(refusing)
-        if part.prefix.rest and not (part.tells_refusal and "transform" in refusing):
-            yield Stage("transform", False, part.prefix.words_of_the_rest())
+        rest = part.words_of_the_rest()
+        if rest and not (part.tells_refusal and "transform" in refusing):
+            yield Stage("transform", False, rest)
             told.add("transform")
         yield from (line for line in lines if line.name not in told)
 

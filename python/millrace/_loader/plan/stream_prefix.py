@@ -35,13 +35,16 @@ class KnownStream:
     tells_refusal: ClassVar[bool] = True
     """Whether why the transform is refused, if it is, is told in the place of what is left of it."""
 
+    def words_of_the_rest(self) -> str:
+        return self.prefix.words_of_the_rest()
+
     def spec(self, engine: Any, opens: Any) -> PrefixSpec:
         """`engine`: what runs the rest. `opens`: as PrefixSpec's."""
         return PrefixSpec(engine, opens)
 
     def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> PrefixedStream:
         tickets = _core.StreamSamples()
-        steps = KnownSteps(tickets, np.empty(0, np.int64), self.pipeline, self.prefix)
+        steps = KnownSteps(tickets, np.empty(0, np.int64), [self.pipeline], [self.prefix])
         return PrefixedStream(self.stages, self.decoding, tickets, dataset, steps, place, seeds)
 
 
