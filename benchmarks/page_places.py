@@ -31,6 +31,7 @@ PLACES: list[Said | Table] = [
         lambda: tuple(numbers.reach_counts()[key] for key in ("1.3", "all", "2", "median")),
     ),
     Table(MEASURED, "reach", numbers.reach),
+    Table(MEASURED, "tutorials", numbers.tutorials),
     Table("docs/native.md", "recipes", numbers.recipes),
     Said(
         "docs/native.md",
