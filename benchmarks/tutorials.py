@@ -84,7 +84,7 @@ class Zarr(Patches):
         import zarr
 
         self.file = zarr.open_group(str(root / "patches.zarr"), mode="r")
-        self.length = len(self.file["y"])
+        self.length = self.file["y"].shape[0]
 
 
 class Memmap(torch.utils.data.Dataset):

@@ -194,6 +194,7 @@ def photos(tmp_path):
 def test_lookups_give_the_same_object_while_the_file_is_open(photos):
     with h5py.File(photos) as file:
         with asking():
+            assert file["in/x"] == file["in/x"] and file["in"] == file["in"]  # the second is kept
             first, group = file["in/x"], file["in"]
             assert file["in/x"] is first and file["in"] is group and group["x"] == first
             assert type(first) is h5py.Dataset and first.name == "/in/x"

@@ -23,7 +23,9 @@ from ..datasets.array_files.sources import plain_dtype
 
 _NAMES, _READER = "_millrace_names", "_millrace_reader"
 _MOST_NAMES = 64  # of a group: who asks for more has an object for each sample, and asks once
-_READS_BEFORE = 2  # by h5py, of each array: an array that is read once is not worth its chunks' places
+# By h5py: a file that is opened for each sample must not cost more than without us, and an array that is read
+# once is not worth its chunks' places.
+_READS_BEFORE = 3
 _CHUNKS_PER_READ = 100  # their places are asked for when this many reads would have paid for it
 _CACHE_BYTES = 64 << 20  # of decoded chunks, in this process
 
@@ -47,11 +49,12 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class _Names(dict):
-    """Of a group: what was found by each name. `room`: for so many more."""
+    """Of a group: what was found by each name; None: it was looked up once. `room`: for so many more.
+    `is_still`: whether the file is; None: nobody has asked.
+    """
 
-    def __init__(self, file: Any) -> None:
-        super().__init__()
-        self.room = _MOST_NAMES if _is_still(file) else 0
+    room = _MOST_NAMES
+    is_still: bool | None = None
 
 
 class _Reader:
@@ -65,7 +68,7 @@ class _Reader:
         self.process = _process
         shape, chunks = dataset.shape, dataset.chunks
         count = math.prod(-(-size // part) for size, part in zip(shape, chunks)) if chunks and shape else 0
-        self.reads_left: float = _READS_BEFORE + count // _CHUNKS_PER_READ
+        self.reads_left: float = count // _CHUNKS_PER_READ
 
     def open(self, dataset: Any) -> None:
         """Never again, if it is h5py's to read."""
@@ -93,25 +96,37 @@ def _lookup(self: Any, name: Any, *, original: Any) -> Any:
     if type(name) is not str or asked() is None:
         return original(self, name)
     names = self.__dict__.get(_NAMES)
-    if names is not None and (found := names.get(name)) is not None and found.id.valid:
-        return found
-    found = original(self, name)
     if names is None:
-        names = self.__dict__[_NAMES] = _Names(self.file)
-    h5py: Any = sys.modules["h5py"]
-    if names.room > 0 and type(found) in (h5py.Dataset, h5py.Group):
-        names[name] = found
-        names.room -= 1
+        names = self.__dict__[_NAMES] = _Names()
+    if (kept := names.get(name)) is not None and kept.id.valid:
+        return kept
+    found = original(self, name)
+    if name not in names:
+        if names.room > 0:
+            names[name] = None
+            names.room -= 1
+    elif names.is_still is not False and type(found) in _kinds():
+        names.is_still = _is_still(self.file)
+        if names.is_still:
+            names[name] = found
     return found
+
+
+def _kinds() -> tuple[type, type]:
+    h5py: Any = sys.modules["h5py"]
+    return h5py.Dataset, h5py.Group
 
 
 def _read(self: Any, args: Any, new_dtype: Any = None, *, original: Any) -> Any:
     """h5py.Dataset.__getitem__"""
     if new_dtype is not None or asked() is None:
         return original(self, args, new_dtype)
-    reader = self.__dict__.get(_READER)
+    reader: Any = self.__dict__.get(_READER, 1)  # how many reads there were, until there is a reader
+    if type(reader) is int and reader < _READS_BEFORE:
+        self.__dict__[_READER] = reader + 1
+        return original(self, args, new_dtype)
     try:
-        if reader is None or reader.process is not _process:
+        if type(reader) is int or reader.process is not _process:
             reader = self.__dict__[_READER] = _Reader(self)
         if reader.array is not None:
             if self.id.valid and (made := reader.array.get(args, reader.dtype)) is not None:
@@ -121,7 +136,7 @@ def _read(self: Any, args: Any, new_dtype: Any = None, *, original: Any) -> Any:
         else:
             reader.reads_left -= 1
     except Exception:  # h5py says what is wrong, if it finds the same
-        if reader is not None:
+        if type(reader) is _Reader:
             reader.array, reader.reads_left = None, math.inf
     return original(self, args, new_dtype)
 
