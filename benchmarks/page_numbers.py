@@ -76,17 +76,6 @@ def reach() -> str:
     return "\n".join(["| pipeline | runs | times as fast as torch's loader |", "|---|---|---:|", *rows])
 
 
-def tutorials() -> str:
-    from benchmarks.tutorials import KINDS, WORKERS
-
-    rows = ["| script | without workers | two workers |", "|---|---:|---:|"]
-    for name in KINDS:
-        runs = [run("tutorials", f"{name}, {workers} workers") for workers in WORKERS]
-        cells = [f"{each.factor():.1f} x, {each.records[0]['runs']}" for each in runs]
-        rows.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(rows)
-
-
 # ------------------------------------------------------------------ pictures
 
 

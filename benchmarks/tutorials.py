@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 from torch.utils.data import IterableDataset, get_worker_info
 
+from benchmarks.latest import latest
 from benchmarks.lazy_pictures import SIDE
 from benchmarks.reach_items import Manifest, Views
 from benchmarks.reach_pipelines import Own, Patches, Whole, in_lists, loaded, t, training, validation
@@ -237,3 +238,13 @@ PIPELINES = {
     for name, (make, equal) in KINDS.items()
     for workers in WORKERS
 }
+
+
+def table() -> str:
+    """Of docs/measured.md."""
+    rows = ["| script | without workers | two workers |", "|---|---:|---:|"]
+    for name in KINDS:
+        runs = [latest("tutorials", f"{name}, {workers} workers") for workers in WORKERS]
+        cells = [f"{each.factor():.1f} x, {each.records[0]['runs']}" for each in runs]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(rows)
