@@ -320,7 +320,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("said", "read", "transform"), MISTAKES)
 def test_mistakes_are_told_and_reach_no_batch(root, monkeypatch, said, read, transform):
-    monkeypatch.setattr("millrace._loader.plan.items.read_item", read)
+    monkeypatch.setattr("millrace._loader.plan.item_prefix.read_item", read)
     dataset = seen_items.Pairs(root, COUNT, transform)
     loader = loader_of(Subset(dataset, [8, 6, 4, 2, 7]), 4)
     before = torch.get_rng_state()
@@ -334,7 +334,7 @@ def test_mistakes_are_told_and_reach_no_batch(root, monkeypatch, said, read, tra
 def test_pictures_that_the_engine_does_not_make_are_pythons(root, monkeypatch, recwarn):
     """Of all files: one among others is made by Python, with its batch."""
     nowhere = mistaken(lambda path, label: ("nowhere", label))
-    monkeypatch.setattr("millrace._loader.plan.items.read_item", nowhere)
+    monkeypatch.setattr("millrace._loader.plan.item_prefix.read_item", nowhere)
     loader = loader_of(seen_items.Pairs(root, COUNT, EVEN), 4)
     assert "Pairs runs in Python: the engine decodes no picture of its kind" in loader.explain()
     assert not recwarn.list and same(list(loader), list(TorchLoader(loader.dataset, 4)))
