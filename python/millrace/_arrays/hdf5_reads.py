@@ -58,21 +58,27 @@ class _Names(dict):
 
 
 class _Reader:
-    """Of one dataset. `array`: None until it is worth opening, or if it is h5py's to read."""
+    """Of one dataset. `array`: None until it is worth opening, or if it is h5py's to read. `reads`: by h5py;
+    at number `due` it is looked whether opening is worth it.
+    """
 
-    __slots__ = ("array", "dtype", "process", "reads_left")
+    __slots__ = ("array", "dtype", "due", "process", "reads")
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self) -> None:
         self.array: _core.ChunkedArray | None = None
-        self.dtype = dataset.dtype
         self.process = _process
+        self.reads, self.due = 0, _READS_BEFORE
+
+    def look(self, dataset: Any) -> None:
+        """At the first look only the number of chunks is known; at the last it is opened, or left to h5py."""
         shape, chunks = dataset.shape, dataset.chunks
         count = math.prod(-(-size // part) for size, part in zip(shape, chunks)) if chunks and shape else 0
-        self.reads_left: float = count // _CHUNKS_PER_READ
+        self.due = _READS_BEFORE + count // _CHUNKS_PER_READ
+        if self.reads == self.due:
+            self._open(dataset)
 
-    def open(self, dataset: Any) -> None:
-        """Never again, if it is h5py's to read."""
-        self.reads_left = math.inf
+    def _open(self, dataset: Any) -> None:
+        self.dtype = dataset.dtype
         h5py, file = sys.modules["h5py"], dataset.file
         dtype = plain_dtype(self.dtype)
         if dtype is None or dtype != self.dtype or self.dtype.metadata or not dataset.shape:
@@ -121,23 +127,19 @@ def _read(self: Any, args: Any, new_dtype: Any = None, *, original: Any) -> Any:
     """h5py.Dataset.__getitem__"""
     if new_dtype is not None or asked() is None:
         return original(self, args, new_dtype)
-    reader: Any = self.__dict__.get(_READER, 1)  # how many reads there were, until there is a reader
-    if type(reader) is int and reader < _READS_BEFORE:
-        self.__dict__[_READER] = reader + 1
-        return original(self, args, new_dtype)
+    reader = self.__dict__.get(_READER)
+    if reader is None or reader.process is not _process:
+        reader = self.__dict__[_READER] = _Reader()
     try:
-        if type(reader) is int or reader.process is not _process:
-            reader = self.__dict__[_READER] = _Reader(self)
         if reader.array is not None:
             if self.id.valid and (made := reader.array.get(args, reader.dtype)) is not None:
                 return made if made.ndim else made[()]
-        elif reader.reads_left <= 0:
-            reader.open(self)
         else:
-            reader.reads_left -= 1
+            reader.reads += 1
+            if reader.reads == reader.due:
+                reader.look(self)
     except Exception:  # h5py says what is wrong, if it finds the same
-        if type(reader) is _Reader:
-            reader.array, reader.reads_left = None, math.inf
+        reader.array = None  # and reads on: `due` is over
     return original(self, args, new_dtype)
 
 

@@ -32,7 +32,8 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
             yield f"arrays: rows of {' and '.join(libraries)} are read by {who}"
     if isinstance(plan.spec, ItemSpec):
         yield from plan.spec.told
-    yield from getattr(plan.known_part, "told", ())
+    if plan.known_part is not None:
+        yield from plan.known_part.told
     if loader.remote is not None:
         from ..remote import explained
 

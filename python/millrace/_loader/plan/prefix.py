@@ -32,6 +32,7 @@ class KnownPart:
     counted: str
 
     tells_refusal: ClassVar[bool] = False
+    told: ClassVar[tuple[str, ...]] = ()
 
     def words_of_the_rest(self) -> str:
         return self.prefix.words_of_the_rest()

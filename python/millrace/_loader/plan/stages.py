@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 class Known(Protocol):
     """What the engine makes of each sample of a loader that is not all native. `counted`, `names`: what
-    explain() says of its dataset, and of the steps that are known. `tells_refusal`: whether why the transform
-    is refused, if it is, is told in the place of what is left of it.
+    explain() says of its dataset, and of the steps that are known; `told`: its further lines.
+    `tells_refusal`: whether why the transform is refused, if it is, is told in place of what is left of it.
     """
 
     tells_refusal: ClassVar[bool]
@@ -31,6 +31,8 @@ class Known(Protocol):
     def counted(self) -> str: ...
     @property
     def names(self) -> list[str]: ...
+    @property
+    def told(self) -> tuple[str, ...]: ...
 
     def words_of_the_rest(self) -> str:
         """Why the other steps are Python; "": there are none."""

@@ -34,6 +34,7 @@ class KnownStream:
 
     tells_refusal: ClassVar[bool] = True
     """Whether why the transform is refused, if it is, is told in the place of what is left of it."""
+    told: ClassVar[tuple[str, ...]] = ()
 
     def words_of_the_rest(self) -> str:
         return self.prefix.words_of_the_rest()
