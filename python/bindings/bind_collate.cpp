@@ -1,6 +1,7 @@
 // default_collate in C++, and whether torch's profilers listen: asked once or twice for every batch, so
 // without pybind11's calls.
 #include "bindings.h"
+#include "core/batch_ring.h"
 #include "tensors/row_writer.h"
 #include "tensors/sample_collator.h"
 #include "tensors/torch_api.h"
@@ -8,9 +9,12 @@
 namespace millrace::python {
 namespace {
 
-PyObject* collate(PyObject*, PyObject* samples) {
+// `ring`: a capsule, or null.
+PyObject* collate(PyObject* ring, PyObject* samples) {
   try {
-    PyObject* const batch = tensors::collate_samples(samples);
+    PyObject* const batch = tensors::collate_samples(
+        samples,
+        ring == nullptr ? nullptr : py::reinterpret_borrow<py::capsule>(ring).get_pointer<core::BatchRing>());
     return batch != nullptr ? batch : Py_NewRef(Py_NotImplemented);
   } catch (const tensors::PythonError&) {
     return nullptr;
@@ -35,6 +39,11 @@ PyMethodDef heard_method{"ranges_are_heard", heard, METH_NOARGS, nullptr};
 
 void bind_collate(py::module_& m) {
   m.attr("collate_samples") = py::reinterpret_steal<py::object>(PyCFunction_New(&collate_method, nullptr));
+  m.def("sample_collator", [] {
+    const py::capsule ring(new core::BatchRing(1),
+                           [](void* made) { delete static_cast<core::BatchRing*>(made); });
+    return py::reinterpret_steal<py::object>(PyCFunction_New(&collate_method, ring.ptr()));
+  });
   m.def(
       "sample_converter",
       [](const py::object& others) {

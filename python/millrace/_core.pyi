@@ -1030,6 +1030,11 @@ def collate_samples(samples: Any) -> Any:
     src/tensors/sample_collator.h has the rules.
     """
 
+def sample_collator() -> Callable[[Any], Any]:
+    """collate_samples with a ring of its own: its large tensors are made in memory that is used again when
+    nobody holds it any more.
+    """
+
 def sample_converter(others: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """torch's default_convert; `others`, which is that, is asked about leaves that it might change."""
 

@@ -243,21 +243,27 @@ def runs_natively(collate_fn: Any) -> bool:
     return (replaced(collate.__name__) or replaced_builtin("torch")) is None
 
 
-def _collate(samples: Any) -> Any:
-    if as_shipped():
-        batch = _core.collate_samples(samples)
-        if batch is not NotImplemented:
-            return batch
-    return default_collate(samples)
-
-
 _convert = _core.sample_converter(default_convert)
+
+
+def _collator() -> Callable[[Any], Any]:
+    """default_collate, its large tensors in memory that is used again when they are gone."""
+    natively = _core.sample_collator()
+
+    def collate(samples: Any) -> Any:
+        if as_shipped():
+            batch = natively(samples)
+            if batch is not NotImplemented:
+                return batch
+        return default_collate(samples)
+
+    return collate
 
 
 def native_collate(collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """What gives the same, if it is default_collate or default_convert; else the function itself."""
     if runs_natively(collate_fn):
-        return _collate
+        return _collator()
     if is_shipped(collate_fn, collate.__name__, "default_convert") and replaced_builtin("torch") is None:
         return _convert
     return collate_fn

@@ -1,4 +1,5 @@
-// Leaves of few bytes are copied here, one sample after the other; large ones are given to torch.stack().
+// Leaves of few bytes are copied here, one sample after the other; large ones are given to torch.stack(), which
+// writes row-major ones into slots of the ring.
 #include "tensors/sample_collator.h"
 
 #include <pybind11/pybind11.h>
@@ -9,18 +10,25 @@
 #include <vector>
 
 #include "tensors/sample_tree.h"
+#include "tensors/tensor.h"
 #include "tensors/torch_api.h"
 
 namespace millrace::tensors {
 namespace {
 
 namespace py = pybind11;
+using namespace pybind11::literals;
 
 // From here on torch stacks: without the GIL, and by several threads.
 constexpr size_t kWideRow = size_t{4} << 10, kLargeBatch = size_t{256} << 10;
 
+// Of a field: the batch that is made, the one in the loop, and one that the loop has kept for a moment.
+constexpr int kSlotsPerField = 3;
+
 class SampleCollator final : SampleTree {
  public:
+  explicit SampleCollator(core::BatchRing* ring) : ring_(ring) {}
+
   // Null: not for us.
   py::object collate(const py::list& samples) {
     count_ = static_cast<int64_t>(samples.size());
@@ -30,6 +38,8 @@ class SampleCollator final : SampleTree {
       if (row_ == 0 && !learn(sample.ptr())) return {};
       if (!write(root, sample.ptr(), false)) return {};
     }
+    if (ring_ != nullptr && stacked_ > 0 && ring_->slots() != kSlotsPerField * stacked_)
+      ring_->set_slots(kSlotsPerField * stacked_);
     return count_ > 0 ? assembled(root) : py::object();
   }
 
@@ -56,10 +66,12 @@ class SampleCollator final : SampleTree {
 
   // torch.stack() gives rows that are not row-major strides of its own choice.
   void put_strided(Node& node, const TensorView& values, PyObject* owner) override {
-    if (stacks(node) || row_ == 0)
+    if (stacks(node) || row_ == 0) {
       stack_later(node, values, owner);
-    else
+      node.row_major = false;
+    } else {
       values.copy_to(row(node));
+    }
   }
 
   bool stacks(const Node& node) const {
@@ -68,7 +80,10 @@ class SampleCollator final : SampleTree {
   }
 
   void stack_later(Node& node, const TensorView& values, PyObject* owner) {
-    if (!node.pieces) node.pieces = py::list();
+    if (!node.pieces) {
+      node.pieces = py::list();
+      ++stacked_;
+    }
     auto piece = py::reinterpret_borrow<py::object>(owner);
     if (!Py_IS_TYPE(owner, torch_api().tensor)) {
       owners_.push_back(piece);
@@ -105,13 +120,28 @@ class SampleCollator final : SampleTree {
     }
     if (!node.pieces) return node.batch;
     try {
-      return py::handle(torch_api().stack)(node.pieces);
+      const py::handle stack = torch_api().stack;
+      const py::object slot = slot_for(node);
+      return slot ? stack(node.pieces, "out"_a = slot) : stack(node.pieces);
     } catch (py::error_already_set& error) {
       if (!error.matches(PyExc_Exception)) throw;
       throw Error(ErrorKind::system, "torch.stack()");  // asked again, torch says it in its own words
     }
   }
 
+  // A tensor over a slot of the ring. Null: torch allocates.
+  py::object slot_for(const Node& node) {
+    const size_t bytes = node.row_bytes * static_cast<size_t>(count_);
+    if (ring_ == nullptr || !node.row_major || bytes < kLargeBatch) return {};
+    auto lease = ring_->try_acquire(bytes);
+    if (!lease) return {};
+    std::vector<int64_t> sizes{count_};
+    sizes.insert(sizes.end(), node.sizes.begin(), node.sizes.end());
+    return py::reinterpret_steal<py::object>(tensor_from_lease(std::move(*lease), sizes, node.element));
+  }
+
+  core::BatchRing* const ring_;
+  int stacked_ = 0;  // leaves that torch stacks
   int64_t count_ = 0, row_ = 0;
   std::vector<py::object> owners_;  // of the pieces
 };
@@ -127,12 +157,12 @@ bool a_mode_is_active() {
 
 }  // namespace
 
-PyObject* collate_samples(PyObject* samples) {
+PyObject* collate_samples(PyObject* samples, core::BatchRing* ring) {
   if (!PyList_CheckExact(samples)) return nullptr;
   try {
     return a_mode_is_active()
                ? nullptr
-               : SampleCollator().collate(py::reinterpret_borrow<py::list>(samples)).release().ptr();
+               : SampleCollator(ring).collate(py::reinterpret_borrow<py::list>(samples)).release().ptr();
   } catch (py::error_already_set& error) {
     error.restore();
     throw PythonError{};

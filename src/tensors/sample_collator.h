@@ -1,19 +1,25 @@
 // collate_samples, convert_sample: torch's default_collate and default_convert.
 //
 // Batches are those of torch to the last bit and stride: the same tree as the first sample's, each leaf a
-// tensor of torch's own memory with one row per sample. default_collate goes through the list once for each
-// leaf, and makes a tensor of each number. Samples that tensors/sample_tree.h takes, all alike. Need the
-// GIL, which is released while large rows are copied, by as many threads as torch would take.
+// tensor with one row per sample. default_collate goes through the list once for each leaf, and makes a tensor
+// of each number. Samples that tensors/sample_tree.h takes, all alike. Need the GIL, which is released while
+// large rows are copied, by as many threads as torch would take.
 #pragma once
+
+#include "core/batch_ring.h"
 
 struct _object;  // PyObject
 
 namespace millrace::tensors {
 
+// Large fields are in slots of the ring, if there is one and as long as it has free ones; its bound follows
+// the number of such fields. Without the ring each of them is new memory, which costs a page fault for each 4
+// KiB where malloc gives such blocks back to the system (glibc: 32 MiB and more).
+//
 // A new reference, or null without an error: default_collate is to be asked, for the batch or for what is
 // wrong with it. So it is while a mode of torch's is active (set_default_device() is one), which may make
 // other tensors. Throws PythonError.
-_object* collate_samples(_object* samples);
+_object* collate_samples(_object* samples, core::BatchRing* ring);
 
 // What torch's default_convert makes of one sample: containers of these very types are walked here, `others`
 // is asked about every leaf that it might change. A new reference. Throws PythonError.

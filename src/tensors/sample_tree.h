@@ -46,7 +46,8 @@ struct SampleNode {
   size_t offset = 0;          // RowWriter: of row 0 in the slot
   uint8_t* rows = nullptr;    // SampleCollator: row 0,
   pybind11::object batch{};   // in this tensor;
-  pybind11::object pieces{};  // or the list of tensors that torch is to stack
+  pybind11::object pieces{};  // or the list of tensors that torch is to stack,
+  bool row_major = true;      // all of them
 };
 
 class SampleTree {

@@ -200,6 +200,29 @@ def test_the_batch_has_memory_of_its_own_and_lets_the_samples_go():
         assert gone() is None and batch[1, -1] == 2
 
 
+def test_large_batches_are_made_where_those_were_that_are_gone():
+    def samples(value):
+        return [{"a": torch.full((70_000,), value), "b": torch.full((90_000,), -value)}] * 2
+
+    kept = [collate(samples(value)) for value in range(20)]  # more than there are slots
+    for value, batch in enumerate(kept):
+        assert_same(batch, default_collate(samples(value)))
+    places = {tensor.data_ptr() for batch in kept for tensor in batch.values()}
+    assert len(places) == 40
+    row, taken = kept[0]["b"][1], kept[0]["b"].data_ptr()  # a row keeps its batch's memory
+    del kept, batch
+    again = {collate(samples(value))["b"].data_ptr() for value in range(50, 60)}
+    assert again < places - {taken} and row.eq(0).all()
+
+
+def test_batches_outlive_what_collated_them():
+    own = native_collate(default_collate)
+    batch = own([torch.ones(100_000)] * 3)
+    del own
+    gc.collect()
+    assert batch.eq(1).all()
+
+
 class Key:
     """A key whose comparison is Python code, which empties the list of samples."""
 
