@@ -28,6 +28,8 @@ enum class AugmentKind : uint8_t {
   contrast,      //
   saturation,    // ImageEnhance.Color
   sharpness,     //
+  hue,           // turns of the colour circle; a step of ColorJitter, which no policy draws
+  permute,       // where each channel comes from; a step of PhotometricDistort, which no policy draws
   posterize,     // bits kept of each byte, up to 8
   solarize,      // bytes from this value on are inverted
   solarize_add,  // added to bytes below 128, up to 255
@@ -36,6 +38,15 @@ enum class AugmentKind : uint8_t {
   invert,
   gaussian_blur,  // ImageFilter.GaussianBlur: its radius, the standard deviation in pixels
 };
+
+// As dicts, draws and messages have them, in the order of the enumeration.
+inline constexpr std::array<const char*, 19> kAugmentNames{
+    "identity",     "shear_x",      "shear_y",   "translate_x", "translate_y",  "rotate",    "brightness",
+    "contrast",     "saturation",   "sharpness", "hue",         "permute",      "posterize", "solarize",
+    "solarize_add", "autocontrast", "equalize",  "invert",      "gaussian_blur"};
+static_assert(kAugmentNames.size() == static_cast<size_t>(AugmentKind::gaussian_blur) + 1);
+
+constexpr const char* name_of(AugmentKind kind) { return kAugmentNames[static_cast<size_t>(kind)]; }
 
 // Whether it moves pixels by a map; all others change their values.
 constexpr bool is_map(AugmentKind kind) {

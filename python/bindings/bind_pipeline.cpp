@@ -39,18 +39,11 @@ py::dict flip_dict(const char* op, bool applied) {
 py::dict color_dict(const transforms::ColorJitterParams& color) {
   py::dict d;
   py::list order;
-  const auto add = [&](const char* name, double factor) {
-    order.append(name);
-    d[name] = factor;
-  };
   for (const transforms::ColorOp op : color.order) {
-    switch (op) {
-      case transforms::ColorOp::brightness: add("brightness", color.brightness); break;
-      case transforms::ColorOp::contrast: add("contrast", color.contrast); break;
-      case transforms::ColorOp::saturation: add("saturation", color.saturation); break;
-      case transforms::ColorOp::hue: add("hue", color.hue); break;
-      case transforms::ColorOp::none: break;
-    }
+    if (op == transforms::ColorOp::none) continue;
+    const transforms::AugmentStep step = color.step(op);
+    order.append(name_of(step.kind));
+    d[name_of(step.kind)] = step.value;
   }
   d["order"] = order;
   return d;
@@ -79,19 +72,11 @@ py::dict perspective_dict(const transforms::OpParams& op) {
   return d;
 }
 
-const char* augment_name(AugmentKind kind) {
-  static constexpr const char* kNames[] = {
-      "identity",     "shear_x",      "shear_y",    "translate_x", "translate_y",  "rotate",
-      "brightness",   "contrast",     "saturation", "sharpness",   "posterize",    "solarize",
-      "solarize_add", "autocontrast", "equalize",   "invert",      "gaussian_blur"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 py::list ops_list(const std::vector<transforms::AugmentStep>& steps) {
   py::list ops;
   for (const transforms::AugmentStep& step : steps) {
     py::dict made;
-    made["kind"] = augment_name(step.kind);
+    made["kind"] = name_of(step.kind);
     made["value"] = step.value;
     if (step.inverse != transforms::InverseAffine{1, 0, 0, 0, 1, 0}) {
       made["inverse"] = py::cast(step.inverse);

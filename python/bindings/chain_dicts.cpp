@@ -1,6 +1,7 @@
 // Chains of dicts, as lowering makes them, to TransformSpecs.
 #include "chain_dicts.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -18,12 +19,16 @@ T field(const py::dict& op, const char* name) {
   return op[name].cast<T>();
 }
 
+py::value_error unknown(const char* name, const std::string& value) {
+  return py::value_error(std::string(name) + "='" + value + "' is not known to the native pipeline");
+}
+
 template <class Enum, size_t N>
 Enum named_choice(const std::string& value, const char* name,
                   const std::pair<const char*, Enum> (&names)[N]) {
   for (const auto& [text, result] : names)
     if (value == text) return result;
-  throw py::value_error(std::string(name) + "='" + value + "' is not known to the native pipeline");
+  throw unknown(name, value);
 }
 
 template <class Enum, size_t N>
@@ -152,24 +157,10 @@ RandomChoice random_choice(const py::dict& op) {
 }
 
 AugmentKind augment_kind(const py::dict& op) {
-  return choice<AugmentKind>(op, "kind",
-                             {{"identity", AugmentKind::identity},
-                              {"shear_x", AugmentKind::shear_x},
-                              {"shear_y", AugmentKind::shear_y},
-                              {"translate_x", AugmentKind::translate_x},
-                              {"translate_y", AugmentKind::translate_y},
-                              {"rotate", AugmentKind::rotate},
-                              {"brightness", AugmentKind::brightness},
-                              {"contrast", AugmentKind::contrast},
-                              {"saturation", AugmentKind::saturation},
-                              {"sharpness", AugmentKind::sharpness},
-                              {"posterize", AugmentKind::posterize},
-                              {"solarize", AugmentKind::solarize},
-                              {"solarize_add", AugmentKind::solarize_add},
-                              {"autocontrast", AugmentKind::autocontrast},
-                              {"equalize", AugmentKind::equalize},
-                              {"invert", AugmentKind::invert},
-                              {"gaussian_blur", AugmentKind::gaussian_blur}});
+  const auto value = field<std::string>(op, "kind");
+  const auto found = std::find(kAugmentNames.begin(), kAugmentNames.end(), value);
+  if (found == kAugmentNames.end()) throw unknown("kind", value);
+  return static_cast<AugmentKind>(found - kAugmentNames.begin());
 }
 
 AugmentLevel augment_level(const py::dict& op) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "device/picture_passes.h"
+#include "transforms/color_rows.h"
 #include "transforms/pixel_places.h"
 
 namespace millrace::device {
 namespace {
 
-using transforms::ColorChange;
 using transforms::ColorOp;
 
 bool inside(const base::Rect& box, int32_t width, int32_t height) {
@@ -35,19 +35,9 @@ Seen seen(int32_t begin, int32_t length, int32_t size, PaddingMode mode) {
 
 // In their order.
 void add_jitter(const transforms::ColorJitterParams& jitter, std::vector<PictureStep>& steps) {
-  for (const ColorOp op : jitter.order) {
-    switch (op) {
-      case ColorOp::brightness:
-        steps.emplace_back(RecolorStep{ColorChange::brightness, jitter.brightness});
-        break;
-      case ColorOp::contrast: steps.emplace_back(RecolorStep{ColorChange::contrast, jitter.contrast}); break;
-      case ColorOp::saturation:
-        steps.emplace_back(RecolorStep{ColorChange::saturation, jitter.saturation});
-        break;
-      case ColorOp::hue: steps.emplace_back(RecolorStep{ColorChange::hue, jitter.hue}); break;
-      case ColorOp::none: break;
-    }
-  }
+  for (const ColorOp op : jitter.order)
+    if (const auto step = transforms::color_step(jitter.step(op)))
+      steps.emplace_back(RecolorStep{step->kind, step->value});
 }
 
 }  // namespace
@@ -131,7 +121,7 @@ void AugmentationBuilder::color_jitter(const transforms::ColorJitterParams& jitt
 }
 
 void AugmentationBuilder::grayscale() {
-  if (stepping()) return add(RecolorStep{ColorChange::saturation, 0});
+  if (stepping()) return add(RecolorStep{AugmentKind::saturation, 0});
   made_.grayscale = true;
 }
 
@@ -148,7 +138,7 @@ void AugmentationBuilder::begin_steps() {
   if (stepping()) return;
   made_.first = {width_, height_};
   add_jitter(made_.jitter, made_.steps);
-  if (made_.grayscale) made_.steps.emplace_back(RecolorStep{ColorChange::saturation, 0});
+  if (made_.grayscale) made_.steps.emplace_back(RecolorStep{AugmentKind::saturation, 0});
   made_.jitter = {};
   made_.grayscale = false;
 }

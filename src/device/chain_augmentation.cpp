@@ -59,7 +59,7 @@ struct Teller {
   void operator()(const PhotometricDistort&) const {
     builder.color_jitter(at.decided->color);
     if (at.decided->permutation != 0)
-      builder.add(RecolorStep{transforms::ColorChange::permute, double(at.decided->permutation)});
+      builder.add(RecolorStep{AugmentKind::permute, double(at.decided->permutation)});
   }
   void operator()(const transforms::Choice&) const {}  // the steps of its branch are in the list
   void operator()(const Grayscale&) const { builder.grayscale(); }

@@ -12,7 +12,7 @@
 #include "device/batch_kernels.h"
 #include "transforms/affine_scalar.h"
 #include "transforms/box_blur_kernel.h"
-#include "transforms/byte_pixels.h"
+#include "transforms/ops/pixel_ops.h"
 #include "millrace/transform_spec.h"
 
 namespace millrace::device {
@@ -52,22 +52,13 @@ enum class PassKind : uint8_t {
   store,  // StoreKernel
 };
 
-// What happens to a pixel alone.
+// What happens to a pixel alone: one of PixelOps, or the table of `levels`.
 struct Change {
-  enum class Kind : uint8_t {
-    none,
-    brightness,
-    saturation,
-    hue,
-    posterize,
-    solarize,
-    solarize_add,
-    permute,
-    look_up
-  };
-  Kind kind = Kind::none;
-  float factor = 0;   // brightness, saturation
-  int32_t level = 0;  // the others
+  AugmentKind kind = AugmentKind::identity;
+  bool looks_up = false;
+  transforms::PixelAmount amount{};
+
+  MILLRACE_BOTH bool is_none() const { return kind == AugmentKind::identity && !looks_up; }
 };
 inline constexpr int kMostChanges = 4;
 

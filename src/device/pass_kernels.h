@@ -56,33 +56,13 @@ struct PixelKernel : PassKernel {
     }
   }
   MILLRACE_BOTH static Rgb8 recolored(const Pass& p, Rgb8 v) {
-    for (int i = 0; i < kMostChanges && p.changes[i].kind != Change::Kind::none; ++i) {
-      const float factor = p.changes[i].factor;
-      const int32_t level = p.changes[i].level;
-      switch (p.changes[i].kind) {
-        case Change::Kind::brightness: v = blended8(0, v, factor); break;
-        case Change::Kind::saturation: v = blended8(grey8(v), v, factor); break;
-        case Change::Kind::hue: v = turned8(v, level); break;
-        case Change::Kind::posterize: v = {v.r & level, v.g & level, v.b & level}; break;
-        case Change::Kind::solarize:
-          v = {transforms::solarized8(v.r, level), transforms::solarized8(v.g, level),
-               transforms::solarized8(v.b, level)};
-          break;
-        case Change::Kind::solarize_add:
-          v = {transforms::solarize_added8(v.r, level), transforms::solarize_added8(v.g, level),
-               transforms::solarize_added8(v.b, level)};
-          break;
-        case Change::Kind::permute: {
-          const auto from = [v](int32_t channel) { return channel == 0 ? v.r : channel == 1 ? v.g : v.b; };
-          v = {from(level & 3), from(level >> 2 & 3), from(level >> 4 & 3)};
-          break;
-        }
-        case Change::Kind::look_up: {
-          const uint8_t* table = p.levels->table;
-          v = {table[v.r], table[256 + v.g], table[512 + v.b]};
-          break;
-        }
-        default: break;
+    for (int i = 0; i < kMostChanges && !p.changes[i].is_none(); ++i) {
+      const Change& change = p.changes[i];
+      if (change.looks_up) {
+        const uint8_t* table = p.levels->table;
+        v = {table[v.r], table[256 + v.g], table[512 + v.b]};
+      } else {
+        transforms::PixelOps::with(change.kind, [&v, &change](auto op) { v = op.pixel(v, change.amount); });
       }
     }
     return v;

@@ -10,9 +10,9 @@
 namespace millrace::device {
 namespace {
 
-using transforms::ColorChange;
 using transforms::InverseAffine;
 using transforms::PictureSize;
+using transforms::PixelOps;
 
 uint32_t packed_fill(const std::array<uint8_t, 3>& fill) { return packed({fill[0], fill[1], fill[2]}); }
 
@@ -91,32 +91,21 @@ class Compiler {
 
   void operator()(const RecolorStep& t) {
     const auto factor = static_cast<float>(t.value);
-    switch (t.change) {
-      case ColorChange::brightness: return recolor({Change::Kind::brightness, factor});
-      case ColorChange::saturation: return recolor({Change::Kind::saturation, factor});
-      case ColorChange::hue:  // torchvision adds int(value * 255) modulo 256
-        return recolor({Change::Kind::hue, 0, static_cast<uint8_t>(static_cast<int>(t.value * 255))});
-      case ColorChange::posterize:
-        return recolor({Change::Kind::posterize, 0, transforms::posterize_mask(t.value)});
-      case ColorChange::solarize:
-        return recolor({Change::Kind::solarize, 0, transforms::solarize_from(t.value)});
-      case ColorChange::solarize_add:
-        return recolor({Change::Kind::solarize_add, 0, static_cast<int32_t>(t.value)});
-      case ColorChange::contrast: return look_up(PassKind::count_grey, PassKind::contrast_table, factor);
-      case ColorChange::autocontrast:
+    if (PixelOps::has(t.kind)) return recolor({t.kind, false, PixelOps::amount(t.kind, t.value)});
+    switch (t.kind) {
+      case AugmentKind::contrast: return look_up(PassKind::count_grey, PassKind::contrast_table, factor);
+      case AugmentKind::autocontrast:
         return look_up(PassKind::count_channels, PassKind::autocontrast_table, 0);
-      case ColorChange::equalize: return look_up(PassKind::count_channels, PassKind::equalize_table, 0);
-      case ColorChange::sharpness: return add(PassKind::sharpen, size_, [&](Pass& p) { p.factor = factor; });
-      case ColorChange::gaussian_blur: {
+      case AugmentKind::equalize: return look_up(PassKind::count_channels, PassKind::equalize_table, 0);
+      case AugmentKind::sharpness: return add(PassKind::sharpen, size_, [&](Pass& p) { p.factor = factor; });
+      case AugmentKind::gaussian_blur: {
         const transforms::Box box = transforms::box_of(t.value);
         for (const PassKind kind : {PassKind::box_across, PassKind::box_down})
           for (int pass = 0; pass < transforms::kBoxPasses; ++pass)
             add(kind, size_, [&](Pass& p) { p.box = box; });
         return;
       }
-      case ColorChange::permute: return recolor({Change::Kind::permute, 0, static_cast<int32_t>(t.value)});
-      case ColorChange::table:
-      case ColorChange::mix: return;  // not of a RecolorStep
+      default: return;  // nothing, or a map, which is a MapStep
     }
   }
 
@@ -174,7 +163,7 @@ class Compiler {
     }
     const auto color = transforms::color_step(step);
     if (!color) return std::nullopt;
-    return RecolorStep{color->change, color->value};
+    return RecolorStep{color->kind, color->value};
   }
 
  private:
@@ -239,7 +228,7 @@ class Compiler {
       if (before.pass.kind == PassKind::recolor && before.pass.to == slot_ && !kept(slot_) &&
           (levels < 0 || before.levels < 0)) {
         const auto room = std::find_if(before.pass.changes, before.pass.changes + kMostChanges,
-                                       [](const Change& c) { return c.kind == Change::Kind::none; });
+                                       [](const Change& c) { return c.is_none(); });
         if (room != before.pass.changes + kMostChanges) {
           *room = change;
           if (levels >= 0) before.levels = levels;
@@ -258,7 +247,7 @@ class Compiler {
     const int32_t levels = made_.levels++;
     for (const PassKind kind : {count, table})
       add_pass(kind, slot_, size_, [&](Pass& p) { p.factor = factor; }).levels = levels;
-    recolor({Change::Kind::look_up}, levels);
+    recolor({.looks_up = true}, levels);
   }
 
   PicturePasses made_;

@@ -46,10 +46,10 @@ struct ResizeStep {
   bool of_tensor = false;  // rounded as torch's resize of tensors; else as Pillow's
 };
 
-// All but `table` and `mix`.
+// An operation that is no map.
 struct RecolorStep {
-  transforms::ColorChange change = transforms::ColorChange::brightness;
-  double value = 0;  // as ColorStep's
+  AugmentKind kind = AugmentKind::identity;
+  double value = 0;  // as AugmentStep's
 };
 
 // torchvision's GaussianBlur: as many weights as its kernel has, an odd number.

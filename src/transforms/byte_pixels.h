@@ -85,17 +85,6 @@ MILLRACE_BOTH inline Rgb8 turned8(Rgb8 p, int32_t turns) {
   return {out.r, out.g, out.b};
 }
 
-// Which bits posterize() keeps of a byte, for 0 to 8 of them.
-inline int32_t posterize_mask(double bits) { return 0xFF00 >> static_cast<int>(bits) & 0xFF; }
-// From which byte on solarize() inverts, for any threshold: 0 to 256.
-inline int32_t solarize_from(double threshold) {
-  return static_cast<int32_t>(std::fmin(std::fmax(std::ceil(threshold), 0.0), 256.0));
-}
-MILLRACE_BOTH inline int32_t solarized8(int32_t v, int32_t from) { return v < from ? v : 255 - v; }
-MILLRACE_BOTH inline int32_t solarize_added8(int32_t v, int32_t more) {
-  return v < 128 ? clamped8(v + more) : v;
-}
-
 // ImageEnhance.Sharpness: `v` blended with the mean of its neighbourhood. `sum`: of the nine pixels and four
 // times `v` more.
 MILLRACE_BOTH inline int32_t sharpened8(int32_t sum, int32_t v, float factor) {

@@ -11,11 +11,20 @@
 namespace millrace::transforms {
 namespace {
 
-// `change(byte)` for each byte of a row, the fourth of each pixel too.
-template <class Change>
-void change_bytes(const uint8_t* row, int32_t width, uint8_t* out, Change change) {
-  const int64_t count = int64_t{width} * base::kPixelBytes;
-  for (int64_t i = 0; i < count; ++i) out[i] = change(row[i]);
+template <class Op>
+void change_row(const uint8_t* row, int32_t width, PixelAmount amount, uint8_t* out) {
+  if constexpr (requires { Op::row(row, width, amount, out); }) {
+    Op::row(row, width, amount, out);
+  } else if constexpr (requires { Op::byte(0, amount); }) {  // the fourth of each pixel, too
+    for (int64_t i = 0; i < int64_t{width} * base::kPixelBytes; ++i)
+      out[i] = static_cast<uint8_t>(Op::byte(row[i], amount));
+  } else {
+    for (int32_t i = 0; i < width; ++i, row += base::kPixelBytes, out += base::kPixelBytes) {
+      const Rgb8 p = Op::pixel({row[0], row[1], row[2]}, amount);
+      out[0] = static_cast<uint8_t>(p.r), out[1] = static_cast<uint8_t>(p.g),
+      out[2] = static_cast<uint8_t>(p.b);
+    }
+  }
 }
 
 void look_up(const uint8_t* row, int32_t width, const uint8_t* table, uint8_t* out) {
@@ -23,93 +32,37 @@ void look_up(const uint8_t* row, int32_t width, const uint8_t* table, uint8_t* o
     for (int c = 0; c < 3; ++c) out[c] = table[256 * c + row[c]];
 }
 
-// `from`: where each channel comes from, two bits each. `out` may be `row`.
-void permute_channels(const uint8_t* row, int32_t width, unsigned from, uint8_t* out) {
-  for (int32_t i = 0; i < width; ++i, row += base::kPixelBytes, out += base::kPixelBytes) {
-    const std::array<uint8_t, 3> pixel{row[0], row[1], row[2]};
-    for (unsigned c = 0; c < 3; ++c) out[c] = pixel[from >> 2 * c & 3];
-  }
-}
-
 }  // namespace
 
 std::optional<ColorStep> color_step(const AugmentStep& step) {
-  switch (step.kind) {
-    case AugmentKind::brightness: return ColorStep{ColorChange::brightness, step.value};
-    case AugmentKind::contrast: return ColorStep{ColorChange::contrast, step.value};
-    case AugmentKind::saturation: return ColorStep{ColorChange::saturation, step.value};
-    case AugmentKind::sharpness: return ColorStep{ColorChange::sharpness, step.value};
-    case AugmentKind::posterize: return ColorStep{ColorChange::posterize, step.value};
-    case AugmentKind::solarize: return ColorStep{ColorChange::solarize, step.value};
-    case AugmentKind::solarize_add: return ColorStep{ColorChange::solarize_add, step.value};
-    case AugmentKind::autocontrast: return ColorStep{ColorChange::autocontrast};
-    case AugmentKind::equalize: return ColorStep{ColorChange::equalize};
-    case AugmentKind::invert: return ColorStep{ColorChange::solarize};
-    case AugmentKind::gaussian_blur:
-      if (step.value > 0) return ColorStep{ColorChange::gaussian_blur, step.value};
-      return std::nullopt;
-    case AugmentKind::identity:
-    case AugmentKind::shear_x:
-    case AugmentKind::shear_y:
-    case AugmentKind::translate_x:
-    case AugmentKind::translate_y:
-    case AugmentKind::rotate: break;
-  }
-  return std::nullopt;
+  const bool blurs_nothing = step.kind == AugmentKind::gaussian_blur && !(step.value > 0);
+  if (step.kind == AugmentKind::identity || is_map(step.kind) || blurs_nothing) return std::nullopt;
+  return ColorStep{step.kind, step.value};
 }
 
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out) {
   for (const ColorStep& step : steps) {
-    const auto factor = static_cast<float>(step.value);
-    switch (step.change) {
-      case ColorChange::brightness: blend_with_level(row, width, 0, factor, out); break;
-      case ColorChange::saturation: blend_with_grey(row, width, factor, out); break;
-      // torchvision adds int(factor * 255) modulo 256.
-      case ColorChange::hue:
-        shift_hue(row, width, static_cast<uint8_t>(static_cast<int>(step.value * 255)), out);
-        break;
-      case ColorChange::permute: permute_channels(row, width, static_cast<unsigned>(step.value), out); break;
-      case ColorChange::table: look_up(row, width, step.table, out); break;
-      case ColorChange::posterize: {
-        const int32_t mask = posterize_mask(step.value);
-        change_bytes(row, width, out, [mask](uint8_t v) { return static_cast<uint8_t>(v & mask); });
-        break;
-      }
-      case ColorChange::solarize: {
-        const int32_t from = solarize_from(step.value);
-        change_bytes(row, width, out,
-                     [from](uint8_t v) { return static_cast<uint8_t>(solarized8(v, from)); });
-        break;
-      }
-      case ColorChange::solarize_add: {
-        const auto more = static_cast<int>(step.value);
-        change_bytes(row, width, out,
-                     [more](uint8_t v) { return static_cast<uint8_t>(solarize_added8(v, more)); });
-        break;
-      }
-      case ColorChange::contrast:
-      case ColorChange::sharpness:
-      case ColorChange::autocontrast:
-      case ColorChange::equalize:
-      case ColorChange::gaussian_blur:
-      case ColorChange::mix: break;  // PictureChange
-    }
+    if (step.table != nullptr)
+      look_up(row, width, step.table, out);
+    else
+      PixelOps::with(step.kind,
+                     [&]<class Op>(Op) { change_row<Op>(row, width, Op::amount(step.value), out); });
     row = out;
   }
 }
 
 PictureChange::PictureChange(const ColorStep& step, base::ImageView picture, PictureMemory& memory)
     : step_(step), picture_(picture) {
-  if (step.change == ColorChange::gaussian_blur) picture_ = blur_picture(picture, step.value, memory.blurred);
-  if (step.change == ColorChange::mix) {
+  if (step.kind == AugmentKind::gaussian_blur) picture_ = blur_picture(picture, step.value, memory.blurred);
+  if (step.mix != nullptr) {
     if (!memory.mixer) memory.mixer = std::make_unique<PictureMixer>();
     picture_ = memory.mixer->mixed(*step.mix, picture);
   }
-  if (step.change == ColorChange::contrast) level_ = mean_grey(picture);
-  if (step.change != ColorChange::autocontrast && step.change != ColorChange::equalize) return;
+  if (step.kind == AugmentKind::contrast) level_ = mean_grey(picture);
+  if (step.kind != AugmentKind::autocontrast && step.kind != AugmentKind::equalize) return;
   const auto counts = histogram_of(picture);
   for (int c = 0; c < 3; ++c)
-    if (step.change == ColorChange::equalize)
+    if (step.kind == AugmentKind::equalize)
       equalize_table(counts[c].data(), table_[c].data());
     else
       autocontrast_table(counts[c].data(), table_[c].data());
@@ -119,12 +72,12 @@ void PictureChange::row(int32_t y, uint8_t* out) const {
   const uint8_t* row = picture_.row(y);
   const int32_t width = picture_.width;
   const auto factor = static_cast<float>(step_.value);
-  if (step_.change == ColorChange::contrast) return blend_with_level(row, width, level_, factor, out);
-  if (step_.change == ColorChange::gaussian_blur || step_.change == ColorChange::mix) {
+  if (step_.kind == AugmentKind::contrast) return blend_with_level(row, width, level_, factor, out);
+  if (step_.kind == AugmentKind::gaussian_blur || step_.mix != nullptr) {
     std::memcpy(out, row, size_t(width) * base::kPixelBytes);
     return;
   }
-  if (step_.change != ColorChange::sharpness) return look_up(row, width, table_[0].data(), out);
+  if (step_.kind != AugmentKind::sharpness) return look_up(row, width, table_[0].data(), out);
   const bool at_edge = y == 0 || y == picture_.height - 1;
   sharpen_row(at_edge ? row : picture_.row(y - 1), row, at_edge ? row : picture_.row(y + 1), width, at_edge,
               factor, out);

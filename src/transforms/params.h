@@ -14,11 +14,6 @@ namespace millrace::transforms {
 // Colours are changed in this order, each by its factor; an operation that is not in the chain is left out of
 // the order.
 enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none };
-struct ColorJitterParams {
-  std::array<ColorOp, 4> order{ColorOp::none, ColorOp::none, ColorOp::none, ColorOp::none};
-  double brightness = 1, contrast = 1, saturation = 1;  // 1: as it was; 0: black, the mean grey, grey
-  double hue = 0;                                       // turns of the colour circle, -0.5..0.5
-};
 
 // The map from an output pixel's (x, y) back into the input: (m[0] x + m[1] y + m[2], m[3] x + m[4] y +
 // m[5]), as Pillow's AFFINE; x and y are pixel centres, 0.5 to width - 0.5.
@@ -48,6 +43,23 @@ struct AugmentStep {
   double value = 0;
   InverseAffine inverse{1, 0, 0, 0, 1, 0};  // of shears, translations and rotations
   Interpolation interpolation = Interpolation::nearest;
+};
+
+struct ColorJitterParams {
+  std::array<ColorOp, 4> order{ColorOp::none, ColorOp::none, ColorOp::none, ColorOp::none};
+  double brightness = 1, contrast = 1, saturation = 1;  // 1: as it was; 0: black, the mean grey, grey
+  double hue = 0;                                       // turns of the colour circle, -0.5..0.5
+
+  AugmentStep step(ColorOp op) const {
+    switch (op) {
+      case ColorOp::brightness: return {AugmentKind::brightness, brightness};
+      case ColorOp::contrast: return {AugmentKind::contrast, contrast};
+      case ColorOp::saturation: return {AugmentKind::saturation, saturation};
+      case ColorOp::hue: return {AugmentKind::hue, hue};
+      case ColorOp::none: break;
+    }
+    return {};
+  }
 };
 
 // What an AugMix decides: copies, and the share of each. Not `blended`: shares of their sum, which then takes

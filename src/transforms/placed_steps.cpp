@@ -98,7 +98,8 @@ struct Fits {
   // Positions stay finite numbers wherever it is applied.
   static bool computable(const std::vector<AugmentStep>& steps) {
     return std::all_of(steps.begin(), steps.end(), [](const AugmentStep& step) {
-      return computable(step.inverse) && std::abs(step.value) <= 1e9 &&
+      return computable(step.inverse) && std::abs(step.value) <= 1e9 && step.kind != AugmentKind::hue &&
+             step.kind != AugmentKind::permute &&
              (step.kind != AugmentKind::posterize || (step.value >= 0 && step.value <= 8)) &&
              (step.kind != AugmentKind::gaussian_blur || step.value <= 10'000);
     });

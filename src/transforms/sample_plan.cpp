@@ -106,15 +106,15 @@ class Builder {
   void operator()(const Choice&) {}  // the steps of its branch are in the list
   void operator()(const PhotometricDistort&) {
     if (at_->decided->permutation != 0)
-      change_colors({ColorChange::permute, static_cast<double>(at_->decided->permutation)});
+      change_colors({AugmentKind::permute, static_cast<double>(at_->decided->permutation)});
     jitter();
   }
   void operator()(const ColorJitter&) { jitter(); }
-  void operator()(const Grayscale&) { change_colors({ColorChange::saturation}); }
+  void operator()(const Grayscale&) { change_colors({AugmentKind::saturation, 0}); }
   void operator()(const RandomGrayscale&) {
-    if (at_->decided->applied) change_colors({ColorChange::saturation});
+    if (at_->decided->applied) change_colors({AugmentKind::saturation, 0});
   }
-  void operator()(const PointTable& t) { change_colors({ColorChange::table, 0, t.values->data()}); }
+  void operator()(const PointTable& t) { change_colors({.table = t.values->data()}); }
   void operator()(const RandomRotation& t) { map(at_->decided->inverse, t.interpolation, t.fill); }
   void operator()(const RandomAffine& t) { map(at_->decided->inverse, t.interpolation, t.fill); }
   void operator()(const RandomPerspective& t) {
@@ -126,7 +126,7 @@ class Builder {
   }
   void operator()(const AugMix& t) {
     const PictureMix& mix = plan_.mixes.emplace_back(PictureMix{at_->decided->mix, t.policy.fill, t.blended});
-    change_colors({ColorChange::mix, 0, nullptr, &mix});
+    change_colors({.mix = &mix});
   }
   void operator()(const GaussianBlur& t) {
     if (!at_->decided->applied) return;
@@ -140,15 +140,8 @@ class Builder {
  private:
   void jitter() {
     const ColorJitterParams& color = at_->decided->color;
-    for (auto op = color.order.rbegin(); op != color.order.rend(); ++op) {
-      switch (*op) {
-        case ColorOp::brightness: change_colors({ColorChange::brightness, color.brightness}); break;
-        case ColorOp::contrast: change_colors({ColorChange::contrast, color.contrast}); break;
-        case ColorOp::saturation: change_colors({ColorChange::saturation, color.saturation}); break;
-        case ColorOp::hue: change_colors({ColorChange::hue, color.hue}); break;
-        case ColorOp::none: break;
-      }
-    }
+    for (auto op = color.order.rbegin(); op != color.order.rend(); ++op)
+      if (const auto step = color_step(color.step(*op))) change_colors(*step);
   }
 
   static void count_up(IndexList& list, Window window) {
@@ -231,7 +224,7 @@ class Builder {
     const auto whole = [](const IndexList& list, int32_t size) {
       return std::ssize(list) == size && direction_of(list) != 0;
     };
-    if (needs_picture(step.change) && !(whole(columns_, width) && whole(rows_, height)))
+    if (step.needs_picture() && !(whole(columns_, width) && whole(rows_, height)))
       copy({0, width}, {0, height});
     else if (has_fill(columns_) || has_fill(rows_))
       copy(window_of(columns_), window_of(rows_));

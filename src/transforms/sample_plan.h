@@ -16,6 +16,7 @@
 
 #include "transforms/chain.h"
 #include "transforms/index_list.h"
+#include "transforms/ops/pixel_ops.h"
 #include "transforms/params.h"
 #include "transforms/placed_steps.h"
 #include "transforms/resample_taps.h"
@@ -31,27 +32,6 @@ struct AxisPlan {
   bool straight = false;  // not resized, and output i is input i
 };
 
-// What is done to finished pixels; grey is saturation 0.
-enum class ColorChange : uint8_t {
-  // Of each pixel alone:
-  brightness,
-  saturation,
-  hue,
-  permute,
-  table,
-  posterize,
-  solarize,
-  solarize_add,
-  // Of the whole picture, of which every pixel has to be there first:
-  contrast,
-  sharpness,
-  autocontrast,
-  equalize,
-  gaussian_blur,
-  mix,
-};
-inline bool needs_picture(ColorChange change) { return change >= ColorChange::contrast; }
-
 // Copies of a picture to make and to mix into it.
 struct PictureMix {
   MixParams params;
@@ -59,13 +39,15 @@ struct PictureMix {
   bool blended;
 };
 
+// A change of finished pixels: an operation that is no map (grey is saturation 0), a table, or a mix.
 struct ColorStep {
-  ColorChange change;
-  // A factor, turns of the colour circle, bits, a threshold, what is added, where channels come from
-  // (params.h).
-  double value = 0;
-  const uint8_t* table = nullptr;   // change table only: 256 bytes for each channel, the chain's
-  const PictureMix* mix = nullptr;  // change mix only, the plan's
+  AugmentKind kind = AugmentKind::identity;
+  double value = 0;                 // as AugmentStep's
+  const uint8_t* table = nullptr;   // 256 bytes for each channel, the chain's
+  const PictureMix* mix = nullptr;  // the plan's
+
+  // Every pixel has to be there first.
+  bool needs_picture() const { return mix != nullptr || (table == nullptr && !PixelOps::has(kind)); }
 };
 
 // Output pixels are looked up at `inverse` of their positions; the input is the window `in` of a picture of

@@ -75,7 +75,7 @@ void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::
              height = static_cast<int32_t>(stage.y.from.size());
   const auto by_rows = [&] {
     const auto next =
-        std::find_if(steps.begin(), steps.end(), [](const ColorStep& s) { return needs_picture(s.change); });
+        std::find_if(steps.begin(), steps.end(), [](const ColorStep& s) { return s.needs_picture(); });
     return steps.first(static_cast<size_t>(next - steps.begin()));
   };
   std::span<const ColorStep> ready = by_rows();

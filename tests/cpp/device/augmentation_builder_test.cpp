@@ -76,7 +76,7 @@ TEST(AugmentationBuilder, WhatComesBehindTheFusedKernelIsSteps) {
   EXPECT_EQ(a.crop, (base::Rect{0, 0, 100, 100}));
   EXPECT_EQ(a.first, (transforms::PictureSize{100, 100}));
   ASSERT_EQ(a.steps.size(), 2u);
-  EXPECT_EQ(std::get<RecolorStep>(a.steps[0]).change, transforms::ColorChange::contrast);
+  EXPECT_EQ(std::get<RecolorStep>(a.steps[0]).kind, AugmentKind::contrast);
   EXPECT_EQ(std::get<MoveStep>(a.steps[1]).box, (base::Rect{0, 0, 50, 50}));
   EXPECT_EQ(a.jitter.order[0], transforms::ColorOp::none);
 

@@ -180,6 +180,7 @@ TEST(PolicyDraws, ChecksWhatItIsGiven) {
   refused({.branches = {{.weight = 0, .ops = {}}}});
   refused(one({.kind = AugmentKind::posterize, .values = {9}}));
   refused(one({.kind = AugmentKind::posterize, .values = {0}}));
+  refused(one({.kind = AugmentKind::hue, .values = {0.1}}));
   refused(one({.kind = AugmentKind::rotate, .p = 1.5}));
   EXPECT_THROW(check_chain({AugMix{.policy = one({}), .alpha = 0}, ToTensor{}}), Error);
   EXPECT_THROW(check_chain({AugMix{.policy = one({}), .width = 0}, ToTensor{}}), Error);

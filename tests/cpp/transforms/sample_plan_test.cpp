@@ -122,8 +122,8 @@ TEST(SamplePlan, ColoursCostNoStageWhereListsCommuteWithThem) {
                                   {500, 375}, params);
   ASSERT_EQ(plan.stage_count, 1u);
   ASSERT_EQ(plan.stage(0).colors.size(), 2u);
-  EXPECT_EQ(plan.stage(0).colors[0].change, ColorChange::contrast);
-  EXPECT_EQ(plan.stage(0).colors[1].change, ColorChange::hue);
+  EXPECT_EQ(plan.stage(0).colors[0].kind, AugmentKind::contrast);
+  EXPECT_EQ(plan.stage(0).colors[1].kind, AugmentKind::hue);
   EXPECT_EQ(plan.region, (base::Rect{30, 20, 200, 150}));
 }
 
