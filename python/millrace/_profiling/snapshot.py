@@ -121,7 +121,7 @@ def _made_by_consumer(
 def _blame(
     consumer: dict[str, float], late: float, made: dict[str, float], busy: dict[str, float]
 ) -> dict[str, float]:
-    """Seconds that the consumer lost, by who is to blame; they sum to its wall time but `step`.
+    """Seconds that the consumer lost, by their cause; they sum to its wall time without `step`.
 
     `late`: how long after `start` the first worker was ready to work; as far as the consumer waited, that is
         part of starting them.
@@ -140,8 +140,8 @@ def _blame(
 
 
 def bottleneck_of(blame: dict[str, float], consumer: dict[str, float], wall_seconds: float) -> str:
-    """Who costs the most; "consumer" where the loader costs next to nothing. Starting is no bottleneck: it
-    comes once.
+    """The cause that costs the most; "consumer" if the loader costs next to nothing. Starting is no
+    bottleneck: it comes once.
     """
     start = blame.get("start", 0.0)
     lost = wall_seconds - consumer["step"] - start
