@@ -60,7 +60,7 @@ class Recorded:
         and free slots), "workers": what each does ("idle", "sample", or a stage of the profile), with which
         index and path or index list, for how many seconds, and, of worker processes, whether they live, what
         the system says of them, and their Python stacks (innermost call first), also where they are stuck in
-        C; "python_threads": of this process, with stacks; "transfers": what is read from stores.
+        C; "python_threads": of this process, with stacks; "transfers": the reads from stores.
         millrace.dump_on_signal() has it written when a signal comes.
         """
         from .dump import dumped

@@ -48,7 +48,7 @@ _WITHOUT_VALUE = ("autocontrast", "invert", "equalize")
 
 @dataclass(frozen=True)
 class _Argument:
-    """An operation's argument: offset ± level / 10 * scale, between two bounds."""
+    """An operation's argument: offset +- level / 10 * scale, between two bounds."""
 
     scale: float
     offset: float = 0.0
