@@ -304,5 +304,5 @@ class ShardWriter(Closing):
             self.post(self.fname)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """finish(), and nothing behind it."""
+        """finish(), nothing more."""
         self.finish()
