@@ -110,7 +110,7 @@ class WatchedLoader(Generic[T_co]):
     def drift_stats(self) -> dict[str, Any]:
         """Counts of the watch. batches: handed out; examined; dropped: passed over because the thread lagged;
         every: [batch, every] from when on each so-manieth was looked at; seconds: CPU time of the looking
-        thread; handing_seconds: that of the loop's thread.
+        thread; handing_seconds: time that the loop's thread spent.
         """
         return dict(_NO_STATS) if self._watch is None else self._watch.stats()
 
