@@ -202,7 +202,7 @@ class ShardFlow:
         }
 
     def _passed(self, reader: Any) -> int:
-        """The number of samples to pass over after an error; `reader` is None if it could not be made."""
+        """The number of samples passed, after an error; `reader` is None if it could not be made."""
         return self._sample
 
     def _reads_later(self) -> bool:
