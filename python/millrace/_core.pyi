@@ -132,8 +132,8 @@ class TarSamples(SampleFiles):
         """CorruptDataError names a sample that has none of them."""
 
 def content_mark(source: str | os.PathLike[str] | ByteSource) -> int:
-    """A checksum over the size and some places of a file. Data kept beside a file use it to notice that another
-    file took its place.
+    """A checksum over the size and some places of a file. Data kept beside a file use it to notice that
+    another file took its place.
     """
 
 class LineIndex:

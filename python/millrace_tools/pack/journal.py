@@ -23,7 +23,7 @@ _JOURNAL = "pack.journal"
 
 
 class Journal:
-    """Lines of JSON: the first one says what is packed and how, each other one is a complete shard. A line
+    """Lines of JSON: the first one is the plan of the pack, each other one is a complete shard. A line
     that was cut by a crash does not count: its shard is written again, to the same bytes.
 
     Raises FileExistsError when the folder holds anything but this pack, begun or complete.

@@ -238,8 +238,8 @@ class ShardWriter(Closing):
 
     maxcount, maxsize: samples, and bytes of fields, after which the next shard begins. post: a function
     called with each shard's name.
-    start_shard: its first number. verbose: prints what is begun. opener: a function of the name that opens a
-        file to be written.
+    start_shard: its first number. verbose: prints each shard begun. opener: a function of the name that opens
+        a file to be written.
     **kw: TarWriter's.
     """
 
