@@ -1,4 +1,4 @@
-// ChunkedArray: boxes of arrays whose chunks lie in files.
+// ChunkedArray: boxes of arrays with chunks that lie in files.
 #include <tuple>
 #include <utility>
 
@@ -61,7 +61,8 @@ bool is_number(py::handle part) {
   return py::isinstance(part, integer.get_stored());
 }
 
-// A part of a key along an axis of `size`; false for what is no number or slice in it, or takes nothing.
+// Reads a part of a key along an axis of `size`; false unless it is a number or slice in it that takes
+// something.
 bool axis_range(py::handle part, int64_t size, arrays::AxisRange* range) {
   if (PySlice_Check(part.ptr())) {
     Py_ssize_t start = 0, stop = 0, step = 0;
@@ -81,8 +82,8 @@ bool axis_range(py::handle part, int64_t size, arrays::AxisRange* range) {
   return number >= 0 && number < size;
 }
 
-// array[key] as a new array of `dtype`, whose axes with a number are gone; None for keys that are not simple, or
-// ask for what is not there: those are the library's.
+// array[key] as a new array of `dtype`, without the axes that have a number in the key. None for keys that
+// are not simple, or that reach outside: the library handles those.
 py::object read_key(const arrays::ChunkedArray& array, py::handle key, const py::dtype& dtype) {
   const std::vector<int64_t>& shape = array.form().shape;
   const bool is_tuple = PyTuple_CheckExact(key.ptr());

@@ -134,7 +134,7 @@ class ChunkTable {
   std::vector<py::array> arrays_;  // kept alive
 };
 
-// A batch whose samples are copied from chunks: what is checked with the GIL, so that copying needs none.
+// A batch of samples copied from chunks. The constructor checks all with the GIL, so that copying needs none.
 struct BatchCopy {
   // `tables`: of the shares `first`, ... of the batch.
   BatchCopy(const collate::ChunkShares& shares, size_t first, const std::vector<const ChunkTable*>& tables,
@@ -172,7 +172,7 @@ struct BatchCopy {
   std::vector<uint8_t*> out;
 };
 
-// Batches of (shares, the first one to copy, tables of it and those behind it, tensors).
+// Copies batches of (shares, the first one to copy, tables of it and the following ones, tensors).
 void copy_rows(const std::vector<std::tuple<const collate::ChunkShares*, size_t,
                                             std::vector<const ChunkTable*>, py::list>>& batches) {
   std::vector<BatchCopy> copies;

@@ -18,8 +18,8 @@ struct Codecs {
   transforms::PixelBuffer pixels;
 };
 
-// Red, green and blue of `from`, without gaps. The last pixel of a row by bytes, as there may be nothing
-// behind it.
+// Copies red, green and blue of `from`, without gaps. The last pixel of a row by bytes, as there may be
+// nothing after it.
 void pack(base::ImageView from, uint8_t* to) {
   for (int32_t y = 0; y < from.height; ++y) {
     const uint8_t* row = from.row(y);

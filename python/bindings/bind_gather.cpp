@@ -233,8 +233,8 @@ class RowGather {
     batch.large.clear();
   }
 
-  // A small field leaves its slot: users who keep every batch's labels would keep the threads from working
-  // ahead.
+  // The batch's tensor of a field. A small field leaves its slot: users that keep every batch's labels would
+  // keep the threads from working ahead.
   static PyObject* batch_tensor(const GatherField& field, size_t rows, core::Lease& lease) {
     const size_t bytes = field.made_bytes() * rows;
     if (bytes >= core::kSmallFieldBytes)

@@ -53,7 +53,7 @@ class Decoder {
   }
 
  private:
-  std::vector<py::bytes> files_;  // outlives the decoder, whose end waits for the device
+  std::vector<py::bytes> files_;  // outlives the decoder, which waits for the device at its end
   std::vector<device::JpegRequest> requests_;
   std::vector<device::JpegResult> results_;
   std::unique_ptr<device::GpuDecoder> native_;

@@ -23,8 +23,8 @@ py::bytes read_at(const io::ByteSource& source, int64_t offset, int64_t size) {
   return read_bytes(source, offset, size);
 }
 
-// What a wait of BlockFile's calls every 50 ms: Ctrl-C raises in the main thread, which is the only one whose
-// handlers run.
+// Called every 50 ms by waits in BlockFile: Ctrl-C raises in the main thread, the only one that runs
+// handlers.
 void check_signals() {
   if (::gettid() != ::getpid()) return;
   const py::gil_scoped_acquire gil;
@@ -98,8 +98,9 @@ py::dict block_stats(const io::BlockFile& file) {
   return d;
 }
 
-// Functions whose sources have gone, to be let go by who has the GIL anyway: the last reference to a source
-// may end on a thread that holds a lock of ours, for which a thread with the GIL waits.
+// Functions of sources that have gone, dropped later by a thread that has the GIL anyway: the last reference
+// to a source may end on a thread that holds a lock of ours, and a thread with the GIL may wait for that
+// lock.
 class Leavings {
  public:
   void add(py::function function) {
@@ -122,7 +123,7 @@ class Leavings {
 };
 
 Leavings& leavings() {
-  static auto* const all = new Leavings;  // what is left at the end goes with the interpreter
+  static auto* const all = new Leavings;  // functions left at the end go with the interpreter
   return *all;
 }
 

@@ -31,7 +31,7 @@ json::JsonKind kind_named(const std::string& name) {
   throw py::value_error("kind '" + name + "' is unknown");
 }
 
-// (path, kind, dtype, shape, what is in place of a missing value, or None) each.
+// (path, kind, dtype, shape, the bytes in place of a missing value, or None) each.
 Fields fields_of(const py::sequence& described) {
   auto fields = std::make_shared<std::vector<json::JsonField>>();
   for (const py::handle one : described) {
@@ -228,7 +228,7 @@ class JsonLineReader {
     block_.clear();
     if (ended_) return false;
     const py::gil_scoped_release release;
-    ended_ = true;  // what is thrown here ends the file: where the next line begins cannot be known
+    ended_ = true;  // an error thrown below ends the file: the next line's beginning is unknown then
     while (passed_ < start_) {
       const auto most = static_cast<size_t>(std::min<int64_t>(start_ - passed_, 4096));
       if (!lines_->next(block_, most)) return false;
@@ -282,7 +282,7 @@ class JsonLineReader {
   std::vector<sources::LineReader::Line> block_;
   std::vector<uint8_t> refused_;
   size_t at_ = 0;       // in the block
-  int64_t passed_ = 0;  // lines given, whoever's they were
+  int64_t passed_ = 0;  // lines passed so far, those of other readers too
   bool ended_ = false;
   bool busy_ = false;
 };

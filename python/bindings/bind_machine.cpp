@@ -1,5 +1,5 @@
-// The machine's share for this process, its instruction sets, the slot cache, and whose end ends this
-// process.
+// The machine's share for this process, its instruction sets, the slot cache, and the end of this process
+// after another one's.
 #include <cstdlib>
 
 #include "bindings.h"

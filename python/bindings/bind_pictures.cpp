@@ -198,8 +198,8 @@ py::array_t<uint8_t> array(const RecordedPicture& picture, const std::string& la
   return result;
 }
 
-// What ToTensor, or PILToTensor, and Normalize behind it make of pixels; made once for each of the few that a
-// program uses. `interleaved`: pictures in colour become rows of pixels instead of planes.
+// The values that ToTensor, or PILToTensor, and then Normalize make of pixels; made once for each of the few
+// that a program uses. `interleaved`: pictures in colour become rows of pixels instead of planes.
 struct TensorValues {
   transforms::ValueTable table, grey;
   TensorValues(const Pipeline& pipeline, bool interleaved) {

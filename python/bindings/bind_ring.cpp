@@ -62,8 +62,8 @@ size_t put(core::SharedRing& ring, int slot, size_t offset, const py::object& by
   return reserved;
 }
 
-// What a pickler takes for a file: each write() goes into the slot, behind the one before. So a large value
-// is copied once. What does not fit is counted only: end() is then more than the slot has.
+// A file for a pickler: each write() goes into the slot, after the one before. So a large value is copied
+// once. Bytes that do not fit are only counted: end() is then more than the slot has.
 class SlotFile {
  public:
   SlotFile(std::shared_ptr<core::SharedRing> ring, int slot, size_t begin, size_t reserved)

@@ -120,8 +120,8 @@ class Builder {
     builder_.emplace(std::move(native), layout);
   }
 
-  // Returns where segments begin in the rows behind one another, padding being a segment, and the longest
-  // one's tokens.
+  // Returns where segments begin in the concatenated rows (padding is a segment), and the longest one's
+  // tokens.
   std::pair<py::array_t<int32_t>, int64_t> build(const sequences::PackOrder& order, const Numbers& packs,
                                                  const py::object& ids, const py::object& labels,
                                                  const py::object& positions,

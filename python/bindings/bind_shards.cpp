@@ -77,7 +77,7 @@ class SampleIterator {
 
   ~SampleIterator() { drop_reads(); }
 
-  // The next sample. After an error the reader goes on behind what was wrong, if it can.
+  // The next sample. After an error the reader goes on past the damage, if it can.
   py::dict next() {
     if (busy_)
       throw py::value_error(
@@ -102,13 +102,13 @@ class SampleIterator {
   }
 
  private:
-  // A sample whose content may still be on its way, or the error in its place.
+  // A sample with content that may still be on its way, or the error in its place.
   struct Upcoming {
     py::dict sample;
     int64_t job = 0;  // the last that writes to it; 0: none
     int64_t bytes = 0;
     std::exception_ptr error;
-    bool last = false;  // an error, or the end: what is behind it is looked at when it was handed out
+    bool last = false;  // an error, or the end: the part past it is looked at after it was handed out
   };
   static constexpr size_t kMostAhead = 64;
   static constexpr int64_t kBytesAhead = 4 << 20;

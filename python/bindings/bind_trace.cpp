@@ -25,7 +25,7 @@ py::object to_tuple(const trace::StageReading& reading) {
                         py::cast(std::vector<int64_t>(reading.cpu_ns.begin(), reading.cpu_ns.end())));
 }
 
-// Called around every draw and wait: without pybind11, whose calls take three times as long.
+// Called around every draw and wait: without pybind11, as its calls take three times as long.
 PyObject* enter_stage(PyObject*, PyObject* number) {
   trace::StageClock* const clock = trace::current_stage_clock;
   const long stage = PyLong_AsLong(number);

@@ -1,4 +1,4 @@
-// Statistics of what is fed, and drift.
+// Statistics of the data that is fed, and drift.
 #include <memory>
 #include <string>
 #include <tuple>

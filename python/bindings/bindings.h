@@ -60,10 +60,11 @@ void bind_tuning(py::module_& m);
 void bind_stacks(py::module_& m);
 void bind_trace(py::module_& m);
 
-// File names are bytes on Linux: what is not UTF-8 travels as surrogate escapes, as os.fsdecode does it.
+// File names are bytes on Linux: bytes that are not UTF-8 travel as surrogate escapes, as in os.fsdecode.
 std::string from_path(py::handle path);
 py::str to_path(std::string_view path);
-// str(value) in the same way; what no file name can have in it is escaped. For texts that may name a file.
+// str(value) in the same way; characters that no file name can have are escaped. For texts that may name a
+// file.
 std::string to_text(py::handle value);
 
 // Python ints of any size become 64 bits by their low bits, so a seed may be negative or large.

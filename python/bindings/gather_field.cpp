@@ -184,7 +184,7 @@ void GatherField::hold_tensors() {
     stay = stay && held.stays;
     keepers.push_back(std::move(held.keeper));
   }
-  if (!in_place()) return;  // what is held may be other memory
+  if (!in_place()) return;  // the memory held may be another one
   held_.insert(held_.end(), keepers.begin(), keepers.end());
   stays_ = stays_ && stay;
   holds_tensors_ = true;

@@ -54,11 +54,11 @@ class GatherField {
   bool reads_ahead = false;
 
  private:
-  // A table: whose rows they are, and what form they had.
+  // A table: the object with its rows, and the form that it had.
   struct Owner {
     py::object object;
-    tensors::TensorField form;  // strides in elements for a tensor; in bytes for an array, whose type is
-    py::object dtype;           // this one
+    tensors::TensorField form;  // strides in elements for a tensor; in bytes for an array
+    py::object dtype;           // an array's type
     bool movable = true;        // may be given other memory
     bool may_be_mapped = true;  // from a file
   };

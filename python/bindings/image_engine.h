@@ -1,5 +1,5 @@
-// ImageEngine: what the bindings of the two image engines share, the one whose batches lie on the host and
-// the one of a device's.
+// ImageEngine: the common part of the bindings of the two image engines, with batches on the host or on a
+// device.
 #pragma once
 
 #include <array>

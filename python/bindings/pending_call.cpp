@@ -1,8 +1,8 @@
-// What the main thread is asked to call, between two instructions, by a thread that the interpreter does not
-// know. The only file that sees the interpreter's inside.
+// Asks the main thread to call a function between two instructions, from a thread that the interpreter does
+// not know. The only file that uses the interpreter's internals.
 //
-// Before Python 3.12, Py_AddPendingCall() reads the state of whichever thread has the GIL at that moment,
-// without having it: a thread that ends frees its state meanwhile, and what is read there is then taken for
+// Before Python 3.12, Py_AddPendingCall() reads, without the GIL, the state of whichever thread has the GIL
+// at that moment: a thread that ends frees its state meanwhile, and the bytes read there are then taken for
 // the interpreter. So the function below it is called, which takes the interpreter and no thread.
 // Before 3.13, the flag by which a running interpreter learns of the call was set only when it came from the
 // main thread, and no public function sets it from another one that has not the GIL. Without the write below,
@@ -27,8 +27,8 @@ extern "C" PyAPI_FUNC(int) _PyEval_AddPendingCall(PyInterpreterState*, int (*)(v
 
 namespace millrace::python {
 
-// Any thread, without the GIL, while the interpreter lives. False: too much is pending. The flag set for
-// nothing costs the next check a look at what is pending.
+// Asks the main thread to call `call`. Any thread, without the GIL, while the interpreter lives. False: too
+// much is pending. A flag set for nothing costs the next check a look at the pending calls.
 bool ask_main_thread(int (*call)(void*)) {
 #if PY_VERSION_HEX < 0x030C0000
   if (_PyEval_AddPendingCall(PyInterpreterState_Main(), call, nullptr) != 0) return false;

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostFrames = 48, kMostLines = 1000;
 constexpr size_t kMostLooks = 4096;  // that nobody has taken
 constexpr int64_t kQuickLooks =
-    20;  // at first, so that a run of half a second has enough of them; behind them the gap grows
+    20;  // at first, so that a run of half a second has enough of them; after them the gap grows
 constexpr int64_t kQuickGapNs = 5'000'000, kGapNs = 25'000'000;  // means
 constexpr int64_t kPromptNs = 50'000;                            // a thread that answers so soon was running
 constexpr int kQuietTicks =
@@ -241,7 +241,7 @@ void bind_stacks(py::module_& m) {
         threads.emplace_back(thread->thread_id, std::move(frames));
     }
     py::dict
-        stacks;  // now that the list of threads is no longer needed: what is made here may let others go on
+        stacks;  // made after the list of threads is read: making it may let other threads go on
     for (const auto& [ident, frames] : threads) stacks[py::int_(ident)] = to_tuple(frames);
     return stacks;
   });

@@ -33,7 +33,7 @@ using Frames = std::vector<std::pair<PyObject*, int>>;  // owned code objects an
                                                         // bytes, innermost first
 
 struct StackLook {
-  double seconds = 0;  // that it stands for
+  double seconds = 0;  // the time that it represents
   double busy = 1;     // share of the wait for it in which the thread had a CPU: 0 when it was blocked
   Frames frames;
 };
@@ -68,10 +68,10 @@ class StackLooks {
   std::vector<StackLook> taken_;  // the main thread's
 };
 
-// Frames of a thread, `most` of them, up to the first whose code is in `ends` if they are `to_users`. Empty
+// Frames of a thread, `most` of them, up to the first with code in `ends` if they are `to_users`. Empty
 // when it has none.
 // Invariant: the caller has the GIL, and nothing that is done between the first frame and the last gives it
-// up or runs Python code, so the thread stands still. That needs the collector to rest.
+// up or runs Python code, so the thread does not run. That needs the collector to rest.
 Frames frames_of(PyThreadState* thread, size_t most, bool to_users);
 
 }  // namespace millrace::python

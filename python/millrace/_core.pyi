@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 __version__: str
 
 def missing_in_torch() -> list[str]:
-    """What this torch lacks of what is asked for by name, and what follows, a sentence each."""
+    """The names that this torch lacks of those asked for, and the consequences, a sentence each."""
 
 class CorruptDataError(OSError):
     """A file's bytes are damaged or not what they should be. `path`: the file; `offset`: byte of the damage,
@@ -31,7 +31,7 @@ class UnavailableError(RuntimeError):
     """Something millrace can do, but not here or not in this combination; the message says what to change."""
 
 class ByteSource:
-    """Bytes that stand still: a file, or an object in a store. Any thread may read."""
+    """Bytes that do not change: a file, or an object in a store. Any thread may read."""
 
     @property
     def name(self) -> str:
@@ -117,13 +117,13 @@ class TarIndex:
         """{suffix: (offset in the archive, size)}, in the archive's order."""
 
     def numbers(self, suffixes: Sequence[str]) -> NDArray[np.int64] | None:
-        """Each sample's first file of these suffixes as a number, int64 [len]; None when one has none, or
-        what is no whole number.
+        """Each sample's first file of these suffixes as a number, int64 [len]; None when a sample has none,
+        or a file that is no whole number.
         """
 
 class TarSamples(SampleFiles):
-    """One file of each sample of many shards, numbered shard after shard: the first whose suffix is one of
-    `suffixes`.
+    """One file of each sample of many shards, numbered shard after shard: the first with a suffix that is one
+    of `suffixes`.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class TarSamples(SampleFiles):
         """CorruptDataError names a sample that has none of them."""
 
 def content_mark(source: str | os.PathLike[str] | ByteSource) -> int:
-    """A checksum over the size and some places of a file: what is kept beside a file tells by it that another
-    took the file's place.
+    """A checksum over the size and some places of a file. Data kept beside a file use it to notice that
+    another file took its place.
     """
 
 class LineIndex:
@@ -211,7 +211,7 @@ class LineFiles:
         """
 
     def will_read(self, lines: NDArray[np.int64]) -> None:
-        """Tells sources in stores what is wanted soon."""
+        """Tells sources in stores which lines are wanted soon."""
 
 class JsonLines:
     """Lines of JSON as columns of batches. Any number of threads.
@@ -244,9 +244,9 @@ class JsonLineReader:
     """The lines of one file or object, plain or packed, from first to last: {name: value}, or the first
     field's values without names.
 
-    None for lines whose number (blank ones not counted) is not `offset` modulo `stride`. `read_again(line,
-    number, byte)` makes the sample of a line that is to be read another way; `line` is None when it is too
-    long. `start`: so many lines are passed over. `closed`: as in JsonLines.
+    None for lines with a number (blank ones not counted) that is not `offset` modulo `stride`.
+    `read_again(line, number, byte)` makes the sample of a line that must be read another way; `line` is None
+    when it is too long. `start`: so many lines are passed over. `closed`: as in JsonLines.
     """
 
     def __init__(
@@ -273,13 +273,13 @@ class StreamSamples(SampleFiles):
 
     def __init__(self) -> None: ...
     def add(self, content: bytes | LocatedFile, url: str, key: str, number: int, number_of_pass: int) -> int:
-        """Its ticket. What is random about it is drawn from `number` and `number_of_pass`."""
+        """Adds a sample; returns its ticket. Its random choices depend on `number` and `number_of_pass`."""
 
     def add_file(self, path: str, number: int, number_of_pass: int) -> int:
-        """The same of a file of its own."""
+        """As add(), for a file of its own."""
 
     def add_of(self, files: SampleFiles, index: int, number: int, number_of_pass: int) -> int:
-        """The same of a sample of others, such as a picture in memory."""
+        """As add(), for a sample of other files, such as a picture in memory."""
 
     def drop_before(self, ticket: int) -> None:
         """Forgets the samples with smaller tickets."""
@@ -307,14 +307,14 @@ class ShardReader:
     suffix: bytes, ...}`.
 
     Plain, gzip and zstd archives, told by their first bytes; ustar, PAX and GNU names. A file's key is its
-    path up to the first dot of its base name, and the suffix, in lower case, what is behind it; files with
-    equal keys behind each other are one sample. Left out: folders, links, names without a dot, and what lies
-    in a first folder `__like_this__`. Archives larger than memory are read as they are asked for.
+    path up to the first dot of its base name, and its suffix, in lower case, the part after that dot;
+    consecutive files with equal keys are one sample. Left out: folders, links, names without a dot, and the
+    content of a first folder `__like_this__`. Archives larger than memory are read as they are asked for.
 
     Args:
         source: a path or a ByteSource.
-        select, rename: functions of a file's name in the archive, called in the order rename, select; what is
-        not selected is left out.
+        select, rename: functions of a file's name in the archive, called in the order rename, select; files
+        that are not selected are left out.
         suffixes: only these are read; the others' samples come all the same.
         locate_from: files of at least so many bytes come as LocatedFile, to be read later, when the archive
             is not packed.
@@ -323,7 +323,7 @@ class ShardReader:
 
     Raises CorruptDataError with the archive's name and the offset of the header for a damaged or cut archive:
     the shard ends there, without the sample in work; ValueError for a suffix that is twice in a sample: the
-    next call goes on behind the second one; UnavailableError for sparse files and archives packed by bzip2 or
+    next call goes on after the second one; UnavailableError for sparse files and archives packed by bzip2 or
     xz.
     """
 
@@ -388,8 +388,8 @@ class BlockFile:
 
     `cache_fd`, `map_fd`: the disk cache's data file and map (records of 8 bytes per block from `map_offset`
     on); without them blocks lie in memory. `wake_fd`: an eventfd written to when the fetcher should look.
-    `sequential`: what is behind the reader goes. `max_held_bytes`: the least recently used blocks in memory
-        go; 0: no bound. Descriptors are duplicated.
+    `sequential`: bytes that the reader has passed are dropped. `max_held_bytes`: the least recently used
+        blocks in memory go; 0: no bound. Descriptors are duplicated.
     """
 
     def __init__(
@@ -427,12 +427,12 @@ class BlockFile:
         """Looks into the map for blocks that other processes brought."""
 
     def fail(self, kind: str, message: str, code: int = 0) -> None:
-        """Reads of what is absent raise: kind "not_found", "corrupt_data", "unavailable" or "system" with an
-        errno.
+        """Makes reads of absent bytes raise: kind "not_found", "corrupt_data", "unavailable" or "system" with
+        an errno.
         """
 
     def close(self) -> None:
-        """Reads of what is absent raise UnavailableError."""
+        """Makes reads of absent bytes raise UnavailableError."""
 
     def stats(self) -> dict[str, Any]: ...
     def reader(self) -> ByteSource:
@@ -473,7 +473,7 @@ def decode_image(data: bytes | bytearray | memoryview, mode: str = "RGB") -> NDA
     """The picture in a JPEG, PNG or WebP file's bytes: (height, width, 3) uint8, equal to Pillow's
     open(...).convert("RGB"), EXIF not applied.
 
-    None: ask Pillow, whose verdict counts: another format, a damaged file (Pillow reads some), metadata, an
+    None: ask Pillow, which decides: another format, a damaged file (Pillow reads some), metadata, an
     animation or a JPEG out of the ordinary, more than 89,478,485 pixels in a PNG or WebP. CorruptDataError
     for a JPEG of more than 500 scans; ValueError for any other mode.
     """
@@ -541,7 +541,7 @@ class RecordedPicture:
         """Brightness, contrast, saturation (ImageEnhance's, factor >= 0), or hue (torchvision's)."""
 
     def permute(self, source: Sequence[int]) -> RecordedPicture:
-        """source: of each of the three channels, the one whose values it gets."""
+        """source: for each of the three channels, the channel with its new values."""
 
     def point(self, table: bytes) -> RecordedPicture:
         """A byte for each of 256, channel by channel."""
@@ -605,11 +605,11 @@ class ImagePipeline:
         """The chain on decoded pixels (H, W, 3 or 4): a tensor (C, H, W)."""
 
 class ImageDataset:
-    """What the engine reads: files, labels, transforms. Immutable. `fallback` decodes what is no JPEG. With a
-    list of pipelines, each makes a view of the same picture, of a fixed shape and one dtype: rows and batches
-    of pictures are lists then, and draw() gives a list for each. `stacked`: views of one shape, in rows of
-    shape (views, C, H, W) and batches of (N, views, C, H, W). `interleaved`: of one view, rows of shape
-    (H, W, C), not (C, H, W).
+    """The engine's input: files, labels, transforms. Immutable. `fallback` decodes files that are no JPEG.
+    With a list of pipelines, each makes a view of the same picture, of a fixed shape and one dtype: rows and
+    batches of pictures are lists then, and draw() gives a list for each. `stacked`: views of one shape, in
+    rows of shape (views, C, H, W) and batches of (N, views, C, H, W). `interleaved`: of one view, rows of
+    shape (H, W, C), not (C, H, W).
 
     `forms`: the pipelines are forms instead, of which all rows of a batch have one, by its number; shapes may
     differ.
@@ -733,8 +733,8 @@ def why_not_fused(pipeline: ImagePipeline) -> str:
     """Why batches of this chain cannot be made on a GPU, with the remedy; "" when they can."""
 
 class DeviceLoader:
-    """Loader whose batches are made on a device, for use on its current stream at once. `decoding`: the path
-    of libnvjpeg.so.*, or "".
+    """Loader with batches made on a device, for use on its current stream at once. `decoding`: the path of
+    libnvjpeg.so.*, or "".
 
     device: its name with an index. balances: decoding is shared between it and the threads. ahead: batches
     done before they are asked for. UnavailableError: no nvJPEG; ValueError: a chain for which
@@ -778,7 +778,7 @@ class MappedFile:
     @property
     def size(self) -> int: ...
     def advise(self, access: str) -> None:
-        """What is to be expected: "normal", "sequential" or "random" reads."""
+        """Announces the reads to expect: "normal", "sequential" or "random"."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -802,8 +802,8 @@ class ChunkCache:
     def bytes(self) -> int: ...
 
 class ChunkedArray:
-    """An array whose chunks lie in `source`, each by itself, as HDF5 has them. Reads run in any thread,
-    without the GIL.
+    """An array with chunks that lie in `source`, each by itself, as in HDF5. Reads run in any thread, without
+    the GIL.
 
     `shape`, `chunk`: elements along each axis, of the array and of a chunk. `filters`: ("deflate", 0),
     ("shuffle", element bytes) or ("fletcher32", 0), as they were applied. `swap_bytes`: groups of so many
@@ -832,7 +832,7 @@ class ChunkedArray:
     def get(self, key: Any, dtype: np.dtype) -> np.ndarray | None:
         """array[key] as a new array of `dtype`, which should be the array's: an integer (Python's or
         numpy's), a slice with a positive step, or a tuple of at most as many as there are axes. None for
-        other keys, for what is outside, and where nothing is taken. CorruptDataError as read().
+        other keys, for those that reach outside, and where nothing is taken. CorruptDataError as read().
         """
 
     def read(self, box: Sequence[tuple[int, int, int]], into: np.ndarray) -> None:
@@ -855,7 +855,7 @@ class RowGather:
 
     Options, all may be left out or None. made: the dtype of batches, see widens(). highest: a number below 0
     or above is a CorruptDataError. excluded: (separator or None, distance, value): numbers `distance` (0 or
-    1) behind one that equals the separator become `value`, and so do `borders`. files: per table a
+    1) after one that equals the separator become `value`, and so do `borders`. files: per table a
     MappedFile, a path, or None, for errors and to see that a file was cut short. borders: per table None or
     (byte of the file where number 0 is, int64 array of numbers). reads_ahead: submit() asks the system to
     read the rows from disk.
@@ -879,13 +879,12 @@ class RowGather:
         memory: str = "system",
     ) -> None: ...
     def start_epoch(self) -> None:
-        """Throws away what is outstanding."""
+        """Throws away all outstanding batches."""
 
     def submit(self, indices: Any) -> bool:
-        """One more batch. False, and nothing is submitted, unless `indices` is a list or tuple of ints or
-        numpy.int64, or an int64
-        array of shape (n,), all in [-samples, samples), n > 0, and all tables lie where and as they lay at
-        first.
+        """Submits one more batch. False, and nothing is submitted, unless `indices` is a list or tuple of
+        ints or numpy.int64, or an int64 array of shape (n,), all in [-samples, samples), n > 0, and all
+        tables lie where and as they lay at first.
         """
 
     def next(self, timeout: float = 0.0) -> tuple[torch.Tensor, ...] | None:
@@ -928,10 +927,9 @@ def are_indices(indices: Any, length: int) -> bool:
 
 class ChunkShares:
     """The samples of a batch, int64 `indices`, sorted by the chunk in which they lie, in their order within
-    one: those of chunks[s] stand
-    at places[bounds[s]:bounds[s + 1]] of the batch, and the same part of `rows` counts from the chunk's
-    beginning. `starts`, ascending: the first sample of each chunk, and the end. IndexError for an index
-    outside.
+    one: those of chunks[s] have the places[bounds[s]:bounds[s + 1]] of the batch, and the same part of `rows`
+    counts from the chunk's beginning. `starts`, ascending: the first sample of each chunk, and the end.
+    IndexError for an index outside.
     """
 
     def __init__(self, indices: NDArray[np.int64], starts: NDArray[np.int64]) -> None: ...
@@ -945,10 +943,10 @@ class ChunkShares:
     def rows(self) -> NDArray[np.int64]: ...
     @property
     def in_order(self) -> bool:
-        """Whether about half of the samples or more come right behind their predecessors in the data."""
+        """Whether about half of the samples or more directly follow their predecessors in the data."""
 
 class ChunkTable:
-    """Arrays of as many rows, which are contiguous each: what copy_rows() copies from. ValueError for others.
+    """Arrays of equally many rows, each contiguous: the source of copy_rows(). ValueError for others.
 
     in_any_order: rows will be wanted from anywhere; large tables then have the small values of a row copied
         side by side, once.
@@ -960,18 +958,18 @@ class ChunkTable:
         """The same values, as they are kept."""
 
 def copy_rows(batches: Sequence[tuple[ChunkShares, int, Sequence[ChunkTable], list[torch.Tensor]]]) -> None:
-    """Batches of (shares, first, tables, out): tables[i] is chunk first + i of the batch's shares, and its
-    rows that the batch has are
-    copied to their places in `out`, one array of a table for each tensor.
+    """Copies batches of (shares, first, tables, out): tables[i] is chunk first + i of the batch's shares;
+    those of its rows that are in the batch are copied to their places in `out`, one array of a table for each
+    tensor.
 
     Without the GIL when there is much to copy. Rows have the same bytes as the tensor's. IndexError for rows
-    that are not there, ValueError for what does not fit.
+    that are not there, ValueError for arrays that do not fit.
     """
 
 def copy_field(source: np.ndarray, target: np.ndarray) -> None:
-    """The bytes of `source` to `target`, C-contiguous arrays of as many bytes that do not overlap. Past the
-    caches and without the GIL when there are many: for what is not read again soon. ValueError for arrays of
-    other kinds.
+    """Copies the bytes of `source` to `target`, C-contiguous arrays of as many bytes that do not overlap.
+    Many bytes are copied past the caches and without the GIL, so use it for bytes that are not read again
+    soon. ValueError for arrays of other kinds.
     """
 
 def cpu_budget() -> dict[str, Any]:
@@ -999,12 +997,12 @@ def empty_cache() -> int:
     """Frees slots kept for the next loader; returns their bytes."""
 
 def end_with_process(process: int, grace_ms: int) -> bool:
-    """From here on, this process gets SIGKILL so long after the end of another; once per process. False:
-    there is no thread for it.
+    """Makes this process get SIGKILL so long after the end of another process; once per process. False: there
+    is no thread for it.
     """
 
 def memory_budget() -> tuple[int, str]:
-    """(bytes, whose limit): what may still be taken before the machine or a memory cgroup is full."""
+    """(bytes that may still be taken before the machine or a memory cgroup is full, which of them limits)."""
 
 def memory_kills(proc: str = "/proc") -> tuple[int, str]:
     """(how often the system has ended a process of this one's memory cgroup for want of memory, the tightest
@@ -1193,23 +1191,22 @@ class SharedRing:
     def pack(
         self, slot: int, begin: int, reserved: int, tensors: list[torch.Tensor], buffers: list[Any]
     ) -> tuple[list[tuple[int, int, tuple[int, ...], tuple[int, ...]]], int, int] | None:
-        """Copies all of them into the slot, behind its first `begin` bytes: (fields (offset, element type,
-        sizes, strides), end,
-        reserved); None if too long.
+        """Copies all of them into the slot, after its first `begin` bytes: (fields (offset, element type,
+        sizes, strides), end, reserved); None if too long.
         """
 
 class SlotFile:
-    """A file for a pickler in a slot whose first `reserved` bytes have memory; it starts at `begin`."""
+    """A file for a pickler in a slot with memory for its first `reserved` bytes; it starts at `begin`."""
 
     def __init__(self, ring: SharedRing, slot: int, begin: int, reserved: int) -> None: ...
     def write(self, data: Any) -> None:
-        """Copies a buffer behind what was written before. What is longer than the slot is only counted.
-        OSError when memory is short.
+        """Copies a buffer after the bytes written before. Data longer than the slot are only counted. OSError
+        when memory is short.
         """
 
     @property
     def end(self) -> int:
-        """Where the next byte belongs in the slot."""
+        """The place of the next byte in the slot."""
 
     @property
     def reserved(self) -> int: ...
@@ -1392,9 +1389,10 @@ class PackOrder:
 class PackBuilder:
     """Writes packs as rows.
 
-    arrays: (flat tokens, int64 offsets [documents + 1], name for messages) each. separator: a token behind
-    each document, which its length in the packing counts. targets: "shift" or "same". across_documents:
-    labels know no documents. vocabulary: ids are below it, else CorruptDataError; 0: not checked.
+    arrays: (flat tokens, int64 offsets [documents + 1], name for messages) each. separator: a token after
+    each document; the document's length in the packing counts it. targets: "shift" or "same".
+    across_documents: labels know no documents. vocabulary: ids are below it, else CorruptDataError; 0: not
+    checked.
     """
 
     def __init__(
@@ -1418,9 +1416,8 @@ class PackBuilder:
         documents: torch.Tensor | None = None,
     ) -> tuple[NDArray[np.int32], int]:
         """Fills dense tensors [packs, length], int64 (documents: int32). Returns where segments begin in the
-        rows behind one another,
-        int32 [segments + 1], padding being a segment, and the longest one's tokens. Any thread, several at
-        once.
+        concatenated rows, int32 [segments + 1] (padding is a segment), and the longest one's tokens. Any
+        thread, several at once.
         """
 
     def __len__(self) -> int:
@@ -1467,17 +1464,17 @@ class BatchCopier:
         """
 
     def seal(self) -> CopyTicket:
-        """The moment behind what was queued on the copier's stream so far."""
+        """A ticket for the moment after all copies queued on the copier's stream so far."""
 
     def hand_out(self, ticket: CopyTicket, tensors: list[torch.Tensor]) -> None:
-        """The current stream waits for the ticket, and the tensors are marked as used there."""
+        """Makes the current stream wait for the ticket, and marks the tensors as used there."""
 
     def record(self) -> CopyTicket:
-        """The moment behind what was queued on the device's current stream so far."""
+        """A ticket for the moment after all work queued on the device's current stream so far."""
 
     def wait_for(self, ticket: CopyTicket) -> None: ...
     def enter(self) -> None:
-        """Until leave(), what this thread queues goes to the copier's stream."""
+        """Sends this thread's work to the copier's stream until leave()."""
 
     def leave(self) -> None: ...
     def close(self) -> None:
@@ -1560,7 +1557,9 @@ class GpuDecoder:
         """
 
 class FusedPlan:
-    """Crops, resizes, flips and colours of some pictures, and what comes behind, to be made a batch."""
+    """The crops, resizes, flips and colours of some pictures, and the steps after them, to be made a
+    batch.
+    """
 
     def __init__(
         self,
@@ -1577,7 +1576,7 @@ class FusedPlan:
 
     @staticmethod
     def of_pipeline(pipeline: ImagePipeline, sizes: list[tuple[int, int]], seed: int) -> FusedPlan:
-        """What the chain decides for pictures of these (width, height): picture i is
+        """The chain's decisions for pictures of these (width, height): picture i is
         `pipeline.apply(picture, seed, 0, i)`. Raises UnavailableError where one of them is the CPU's.
         """
 
@@ -1670,12 +1669,12 @@ def stack_pause() -> None:
     """Joins the ticking thread, before a fork; the next stretch starts it again."""
 
 def stack_take() -> list[tuple[float, float, tuple[tuple[Any, int], ...]]]:
-    """[(seconds that the look stands for, share of the wait for it with a CPU, ((code, offset), ...))],
+    """[(seconds that the look represents, share of the wait for it with a CPU, ((code, offset), ...))],
     innermost frame first.
     """
 
 def stack_of_thread(ident: int) -> tuple[tuple[Any, int], ...]:
-    """The same frames of another thread, which stands still while the caller has the GIL. Empty if there is
+    """The same frames of another thread, which does not run while the caller has the GIL. Empty if there is
     none.
     """
 

@@ -208,7 +208,8 @@ def estimate(
         loading = batch_size / measured
         fed = max(step, loading) if overlaps else step + loading
         speedup = fed / step
-        # Of loading that overlaps with computing, what is shorter hides; else all of it is lost.
+        # Loading that overlaps with computing costs nothing if it is shorter; without overlap, all of it is
+        # lost.
         slower = loading / step if overlaps else speedup
         bottleneck = "loader" if slower > _EQUAL else "balanced"
         if overlaps and slower * _EQUAL < 1:

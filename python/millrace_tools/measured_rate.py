@@ -16,7 +16,7 @@ from .report.summary import Summary
 from .texts import refuse
 
 _PROFILE_VERSION = 1
-_SHORTEST_RUN = 0.2  # of the time, behind the start: a shorter run is taken as it is
+_SHORTEST_RUN = 0.2  # of the time, after the start: a shorter run is taken as it is
 
 
 @dataclass(frozen=True)

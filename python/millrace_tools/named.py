@@ -1,8 +1,8 @@
-"""What the words of a command line name: objects as `module:name` or `script.py:name`, a dataset or loader of
+"""Resolves the words of a command line: objects as `module:name` or `script.py:name`, a dataset or loader of
 somebody's code, or files that a dataset can be made of.
 
 A script is loaded as multiprocessing loads it into a spawned process: under the name `__mp_main__`, so that
-what stands under `if __name__ == "__main__":` does not run, and what is defined in it can be pickled.
+code under `if __name__ == "__main__":` does not run, and objects defined in it can be pickled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def is_name(text: str) -> bool:
 
 
 def named(text: str, call: bool = True) -> Any:
-    """What `module:name` or `script.py:name` names, called if it makes what is asked for."""
+    """The object named `module:name` or `script.py:name`; or, if it is a function that makes it, its result
+    (unless
+    `call` is False).
+    """
     module, name = divided(text)
     sys.path.insert(0, os.getcwd())
     is_script = module.endswith(".py")

@@ -82,7 +82,7 @@ def remote_estimate(
     """
     per_cpu = measured / cpus
     cpu_s = sample_bytes / 1e9 * cpu_s_per_gb  # of receiving a sample
-    gain = 1 - cpu_s * per_cpu  # of a sample that is received, behind those not made here meanwhile
+    gain = 1 - cpu_s * per_cpu  # of a sample received, less the samples not made here meanwhile
     missing = max(0.0, needed - measured)
     limits = {"CPUs": cpus / cpu_s if cpu_s else math.inf}
     if network_gbit is not None:

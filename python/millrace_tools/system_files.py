@@ -1,7 +1,7 @@
-"""The kernel's files as values. `root` is the machine's "/", or a folder that stands for it: of another
-machine, or of a test.
+"""The kernel's files as values. `root` is the machine's "/", or a folder in its place: of another machine, or
+of a test.
 
-What is missing, unreadable or odd is None or empty; nothing here raises.
+Missing, unreadable or odd values are None or empty; nothing here raises.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SystemFiles:
         return os.path.exists(self.path(name))
 
     def names(self, name: str) -> list[str]:
-        """What is in a folder, sorted."""
+        """The names in a folder, sorted."""
         try:
             return sorted(os.listdir(self.path(name)))
         except OSError:
@@ -77,7 +77,7 @@ class Group:
         return numbers[0] / numbers[1] if len(numbers) == 2 and min(numbers) > 0 else None
 
     def throttled(self) -> float | None:
-        """Seconds that its threads had to stand still since it was made."""
+        """Seconds for which the cgroup's threads were held back since it was made."""
         stat = self.files.values(f"{self.folder}/cpu.stat")
         units = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
         counts = ((whole(stat.get(name, "")), unit) for name, unit in units.items())

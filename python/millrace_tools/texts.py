@@ -1,5 +1,5 @@
-"""Numbers, sizes and tables as lines of text, as all commands write them; what is said of arguments that
-cannot be; and a line on the terminal that says how far a long command is.
+"""Numbers, sizes and tables as lines of text, as all commands write them; errors about arguments; and a line
+on the terminal with a long command's progress.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def size_text(size: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """A line for each row, two blanks between columns; those of the columns `right` stand at the right. The
-    last cell of a row is as wide as it likes.
+    """A line for each row, two blanks between columns; those of the columns `right` are aligned to the right.
+    The last cell of a row is as wide as it likes.
     """
     columns = itertools.zip_longest(*(row[:-1] for row in rows), fillvalue="")
     widths = [*(max(map(len, column)) for column in columns), 0]
@@ -89,7 +89,7 @@ class Progress(StatusLine):
             self.show(self.line(now - self._start))
 
     def line(self, seconds: float) -> str:
-        """What is shown after so many seconds."""
+        """The line to show after so many seconds."""
         rate = (self._done - self._begin) / max(seconds, 1e-9)
         parts = [
             f"{self._done:,}" + (f" of {self._total:,}" if self._total is not None else ""),

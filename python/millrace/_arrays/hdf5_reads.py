@@ -1,5 +1,5 @@
-"""What a dataset asks of h5py: a name in a group, a row of an array. Both are answered without HDF5 where the
-file is open for reading alone, in one process, so that nothing in it changes.
+"""Answers a dataset's calls of h5py (a name in a group, a row of an array) without HDF5, if the file is open
+for reading alone, in one process, so that nothing in it changes.
 
     file["x"]        the object that the first such lookup made, 100 us sooner
     file["x"][i]     read by ChunkedArray from the descriptor that HDF5 has open; decoded chunks are kept
@@ -22,7 +22,7 @@ from ..datasets.array_files.hdf5_arrays import keeps_from_native, native_form
 from ..datasets.array_files.sources import plain_dtype
 
 _NAMES, _READER = "_millrace_names", "_millrace_reader"
-_MOST_NAMES = 64  # of a group: who asks for more has an object for each sample, and asks once
+_MOST_NAMES = 64  # per group: with more names, there is an object for each sample, looked up once
 # By h5py: a file that is opened for each sample must not cost more than without us, and an array that is read
 # once is not worth its chunks' places.
 _READS_BEFORE = 3
@@ -31,7 +31,7 @@ _CACHE_BYTES = 64 << 20  # of decoded chunks, in this process
 
 
 class _Process:
-    """What is this process's own: a forked one begins anew, since another thread may have held the lock."""
+    """This process's cache. A forked process gets a new one, since another thread may have held the lock."""
 
     def __init__(self) -> None:
         self.cache = _core.ChunkCache(_CACHE_BYTES)
@@ -49,8 +49,8 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class _Names(dict):
-    """Of a group: what was found by each name; None: it was looked up once. `room`: for so many more.
-    `is_still`: whether the file is; None: nobody has asked.
+    """A group's objects by name; None: the name was looked up once. `room`: how many more names fit.
+    `is_still`: _is_still() of the file; None: not asked yet.
     """
 
     room = _MOST_NAMES
@@ -58,8 +58,8 @@ class _Names(dict):
 
 
 class _Reader:
-    """Of one dataset. `array`: None until it is worth opening, or if it is h5py's to read. `reads`: by h5py;
-    at number `due` it is looked whether opening is worth it.
+    """Reader of one dataset. `array`: None until opening it is worthwhile, or if h5py has to read it.
+    `reads`: number of reads by h5py; read number `due` checks whether opening is worthwhile.
     """
 
     __slots__ = ("array", "dtype", "due", "process", "reads")
@@ -93,7 +93,7 @@ class _Reader:
 
 
 def _is_still(file: Any) -> bool:
-    """Whether nobody changes the file while it is open here: HDF5 locks it."""
+    """Whether the file cannot change while it is open here: HDF5 locks it."""
     return file.mode == "r" and not file.swmr_mode
 
 
@@ -138,7 +138,7 @@ def _read(self: Any, args: Any, new_dtype: Any = None, *, original: Any) -> Any:
             reader.reads += 1
             if reader.reads == reader.due:
                 reader.look(self)
-    except Exception:  # h5py says what is wrong, if it finds the same
+    except Exception:  # h5py reports the fault, if it finds it, too
         reader.array = None  # and reads on: `due` is over
     return original(self, args, new_dtype)
 

@@ -28,7 +28,9 @@ Range = tuple[int, int, int]  # start, count, step along an axis
 
 
 class _Reader:
-    """Of one array, as its metadata are. `decode`: from a file's bytes to a chunk's; None: zarr reads it."""
+    """Reader of one array with these metadata. `decode`: turns a file's bytes into a chunk's bytes; None:
+    zarr reads the array.
+    """
 
     def __init__(self, array: Any) -> None:
         metadata = self.metadata = array.metadata
@@ -93,7 +95,7 @@ class _Reader:
 
 
 def _range(part: Any, size: int) -> Range | None:
-    """None for what is no number or slice forwards, or takes nothing."""
+    """`part` of a key as a Range; None if it is neither a number nor a forward slice, or takes no element."""
     if type(part) is int or isinstance(part, np.integer):
         number = int(part) + (size if part < 0 else 0)
         return (number, 1, 1) if 0 <= number < size else None
@@ -124,7 +126,7 @@ def _read(self: Any, selection: Any, *, original: Any) -> Any:
         if reader is None or reader.metadata is not self.metadata:
             reader = self.__dict__[_READER] = _Reader(self)
         made = reader.get(selection)
-    except Exception:  # zarr says what is wrong, if it finds the same
+    except Exception:  # zarr reports the fault, if it finds it, too
         made = None
     return original(self, selection) if made is None else made
 

@@ -1,8 +1,8 @@
-"""Which batch is being made here: (epoch, number of the batch in it), both from 0 on. Set around whatever
-makes samples or collates them, for what is drawn once for all samples of a batch.
+"""The batch that is being made here: (epoch, number of the batch in it), both from 0 on. It is set around
+each call that makes samples or collates them, for values that are drawn once for all samples of a batch.
 
-Where samples are made by the user's Python on several threads, each knows its own. In a worker process, which
-makes one batch at a time, all threads know the same, also those that the user's code starts.
+Where the user's Python makes samples on several threads, each thread has its own batch. In a worker process,
+which makes one batch at a time, all threads have the same batch, also threads that the user's code starts.
 """
 
 from __future__ import annotations

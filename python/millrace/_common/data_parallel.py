@@ -24,11 +24,12 @@ class Part(NamedTuple):
 
 
 def part_of(process_group: Any, mesh_dim: None | str | tuple[str, ...]) -> Part:
-    """The part of this process. `process_group`: a ProcessGroup of data-parallel ranks, or a DeviceMesh whose
-    dimension `mesh_dim` they are (several names: all these dimensions together, the first one slowest).
+    """The part of this process. `process_group`: a ProcessGroup of data-parallel ranks, or a DeviceMesh with
+    these ranks along its dimension `mesh_dim` (several names: along all these dimensions together, the first
+    one slowest).
 
-    ValueError for a dimension that the mesh has not, a mesh without mesh_dim, or a group that this process is
-    not in.
+    ValueError if the mesh lacks the dimension, if a mesh comes without mesh_dim, or if this process is not in
+    the group.
     """
     if process_group is None:
         if mesh_dim is not None:

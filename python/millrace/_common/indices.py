@@ -6,8 +6,8 @@ from typing import Any
 
 
 def checked_index(index: Any, length: int) -> int:
-    """As a list takes it: negative ones count back; IndexError outside, TypeError for what is no whole
-    number.
+    """`index` as a list understands it: negative numbers count from the end. IndexError if it is out of
+    range, TypeError if it is no whole number.
     """
     number = index.__index__() if hasattr(index, "__index__") else None
     if number is None:

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-#: Whether one thread at a time runs Python, now: an import may turn the GIL on. Older ones always have it.
+#: Whether Python has a GIL now: an import may turn it on. Versions before 3.13 always have it.
 has_gil: Callable[[], bool] = getattr(sys, "_is_gil_enabled", functools.partial(bool, True))
 
 
 def level_of_the_loop() -> int:
-    """The stacklevel of whoever iterates over the loader, counted from the caller's warning."""
+    """The stacklevel, for a warning in the calling function, of the code that iterates over the loader."""
     frame: Any = sys._getframe(1)
     level = 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(

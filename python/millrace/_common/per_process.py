@@ -19,7 +19,7 @@ class PerProcess:
         self._held: tuple[int, Any] = (-1, None)
 
     def __call__(self, *more: Any) -> Any:
-        """`more`: further arguments for whoever makes it."""
+        """The object of this process, made if there is none yet. `more`: further arguments for making it."""
         pid, thing = self._held
         if pid != os.getpid():
             thing = self._make(*self._arguments, *more)

@@ -1,9 +1,9 @@
-"""The private names of other libraries that millrace touches, by library, and why: any version may change
-them. torch_private.py has those without which torch is refused at import; nobody imports this file but the
-test of both (tests/python/test_private_names.py).
+"""The private names of other libraries that millrace uses, by library, and why: any version may change them.
+torch_private.py has the names that torch must have to be accepted at import. Only the test of both files
+(tests/python/test_private_names.py) imports this one.
 
-An attribute that only objects have stands after their class. Where a library has a
-public name for the same, that is used.
+An attribute that only objects have is listed after their class. Where a library has a public name for the
+same thing, millrace uses the public one.
 """
 
 #: {library: {full name: what it is for}}
@@ -159,7 +159,7 @@ NAMES = {
     },
 }
 
-#: Of these, those that only some versions have; who uses them asks whether they are there.
+#: The names that only some versions have; the code that uses them first checks that they exist.
 SOME_VERSIONS = {
     "PIL.Image.Image._im": "from 11 on",
     "sys._is_gil_enabled": "from 3.13 on",
@@ -168,8 +168,8 @@ SOME_VERSIONS = {
     "torch.utils.data._utils.worker._RNG": "from 2.11 on",
 }
 
-#: Of torch's shared libraries, asked for by C++ and done without (src/tensors/torch_api.h has why, and
-#: `_core.missing_in_torch()` says what follows).
+#: Symbols of torch's shared libraries that C++ looks up and can do without (src/tensors/torch_api.h has why;
+#: `_core.missing_in_torch()` tells the consequences).
 SYMBOLS = {
     "_ZN3c1035newStorageImplFromRefcountedDataPtrERKNS_7StorageE": "libc10.so: a second owner of memory",
     "_ZN2at12hasCallbacksEv": "libtorch_cpu.so: whether anybody listens to operations",

@@ -44,8 +44,8 @@ def world() -> tuple[int, int]:
 
 
 def replicas(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
-    """(num_replicas, rank) with what is None filled in from world(). ValueError unless 0 <= rank <
-    num_replicas.
+    """(num_replicas, rank); world() replaces arguments that are None. ValueError unless
+    0 <= rank < num_replicas.
     """
     if num_replicas is None or rank is None:
         own_rank, size = world()

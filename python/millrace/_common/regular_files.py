@@ -1,8 +1,7 @@
 """How files are opened in Python: regular files only, as src/io/file_errors.cpp does it in C++, in the same
 words; what tells one version of a file from another; and files that are replaced as a whole.
 
-FileVersion goes by stat() alone. Who reads a file that is replaced meanwhile finds the old text or the new
-one.
+FileVersion uses stat() alone. A reader of a file that is replaced meanwhile gets the old text or the new one.
 
 Opening a FIFO waits for a writer, and a device may give bytes without end. `open_regular`, `open_descriptor`
 and `map_regular` never wait; `check_regular` is for libraries that open a path themselves.
@@ -67,7 +66,9 @@ def map_regular(
 
 
 class MappedPart(NamedTuple):
-    """What a memmap of a whole file is of: how it travels to other processes, which map it again."""
+    """The file part that a memmap maps. It is sent to other processes in place of the memmap; they map it
+    again.
+    """
 
     path: str
     dtype: np.dtype
@@ -77,8 +78,8 @@ class MappedPart(NamedTuple):
 
     @staticmethod
     def of(value: Any) -> Any:
-        """A memmap as what it maps; views of one, which do not say where they begin, and anything else go as
-        they are.
+        """A memmap as a MappedPart. Other values are returned as they are, also views of a memmap, which do
+        not tell where they begin.
         """
         if type(value) is not np.memmap or not value.filename or not isinstance(value.base, mmap.mmap):
             return value
@@ -88,7 +89,7 @@ class MappedPart(NamedTuple):
 
     @staticmethod
     def again(value: Any) -> Any:
-        """What of() was given."""
+        """The value that of() was given: maps a MappedPart again, returns other values as they are."""
         return map_regular(*value) if isinstance(value, MappedPart) else value
 
 
@@ -122,15 +123,14 @@ class FileVersion(NamedTuple):
 
     @classmethod
     def now(cls, path: str) -> FileVersion:
-        """FileNotFoundError; OSError for what is no regular file."""
+        """The version of the file at `path`. FileNotFoundError; OSError if it is no regular file."""
         status = os.stat(path)
         check_mode(path, status.st_mode)
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
     def is_of(self, other: FileVersion) -> bool:
-        """Whether a file that is in use is still the same: another mode or owner does not matter, and neither
-        does the inode alone, as some file systems of user space give a file another number whenever it is
-        looked up.
+        """Whether a file in use is still the same. A changed mode or owner does not matter, nor does a
+        changed inode alone: some file systems of user space give a file another number at each lookup.
         """
         return self[:2] == other[:2] and (self.inode == other.inode or self.changed_ns == other.changed_ns)
 

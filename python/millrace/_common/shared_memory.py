@@ -16,15 +16,13 @@ _NO_CHANGES = 0x1 | 0x2 | 0x4 | 0x8  # to the seals, no shrinking, growing, writ
 
 
 def is_spawning() -> bool:
-    """Whether what is pickled now goes to a process that is being started, which can be handed
-    descriptors.
-    """
+    """Whether pickling now is for a process that is being started: such a process can get descriptors."""
     return context.get_spawning_popen() is not None
 
 
 def for_child(descriptor: int) -> Any:
-    """A descriptor on its way into a process that is being started; there, `detach()` of what arrives is a
-    duplicate of it.
+    """A picklable holder of `descriptor` for a process that is being started. In that process, `detach()` of
+    the holder returns a duplicate.
     """
     if not is_spawning():
         raise RuntimeError(
@@ -57,19 +55,19 @@ class SharedBytes:
             file.flush()
             if sealable:
                 fcntl.fcntl(file.fileno(), _ADD_SEALS, _NO_CHANGES)
-            # Its pages are in memory: mapped now, they count for this process from the start, not for the
-            # worker that is first to read.
+            # The file's pages are in memory. Mapped now, they count for this process from the start, and not
+            # for the first worker that reads them.
             self._map(file.fileno(), getattr(mmap, "MAP_POPULATE", 0))
 
     def _map(self, descriptor: int, flags: int = 0) -> None:
-        # Private, because kernels before 6.7 refuse shared mappings of what is sealed, even for reading.
+        # Private, because kernels before 6.7 refuse shared mappings of sealed files, even for reading.
         # Unwritten pages are shared.
         self.memory = mmap.mmap(descriptor, 0, flags=mmap.MAP_PRIVATE | flags, prot=mmap.PROT_READ)
         status = os.fstat(descriptor)
         self._identity = status.st_dev, status.st_ino
 
     def _descriptor(self) -> int | None:
-        """The mapping's own descriptor, which mmap has no name for; None when there is none to find."""
+        """The mapping's own descriptor, which mmap does not tell; None if it cannot be found."""
         try:
             held = [int(name) for name in os.listdir("/proc/self/fd")]
         except OSError:

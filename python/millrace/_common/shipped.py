@@ -1,12 +1,12 @@
-"""Whether parts of other packages are what these ship, or a script has replaced them: a function, a method, a
-class. What is replaced runs, so whoever does its work natively asks first, when an epoch is planned. And the
-limits that a script has set in Pillow.
+"""Whether functions, methods and classes of other packages are as shipped, or a script has replaced them. A
+replacement has to run, so native code that does a function's work asks here first, when an epoch is planned.
+Also the limits that a script has set in Pillow.
 
-A module's loader still has its code, so nothing must be remembered from before a script's change. Of a name
-that the code defines, what is found there now has to have that code. What a package's decorators and what
-this package put around it (_pictures/replaced.py) is looked through. Making, printing and copying an object
-decides nothing here, so those methods may be exchanged. Some 0.1 ms for a module the first time, then less
-than a microsecond for each function. Any thread.
+A module's loader still has the module's code, so nothing must be recorded before a script's change. Each name
+that the code defines must now hold an object with that code. Wrappers by the package's decorators and by this
+package (_pictures/replaced.py) are looked through. Methods that make, print or copy an object do not matter
+here, so they may be exchanged. About 0.1 ms for a module the first time, then less than a microsecond for
+each function. Any thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNIMPORTANT = frozenset(
     {"__init__", "__new__", "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__"}
     | {"__dir__", "__format__", "__init_subclass__", "__class_getitem__", "__hash__", "__eq__", "extra_repr"}
 )
-# Functions in C that this package does without, by their modules.
+# Functions in C that native code replaces, by their modules.
 _BUILTINS = {
     "torch": ("stack", "tensor", "as_tensor", "from_numpy", "randperm", "randint", "rand", "empty"),
     "numpy": ("array", "asarray", "frombuffer"),
@@ -37,8 +37,8 @@ _BUILTINS = {
 
 
 def replaced(module: str, *names: str) -> str | None:
-    """The dotted name of something in `module` that is not what the module defines: of `names`, which may be
-    classes, or anything. None: all is as shipped, or the module was not imported.
+    """The dotted name of a replaced part of `module`: among `names` (functions or classes), or without
+    `names` anything. None: all is as shipped, or the module was not imported.
     """
     there = sys.modules.get(module)
     if type(there) is not ModuleType or _is_as_seen(module, names):

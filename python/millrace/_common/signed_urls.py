@@ -1,7 +1,7 @@
-"""URLs without what is a signature or a secret in them, and no part of the object's name.
+"""Removes from URLs the signatures and secrets, which are no part of the object's name.
 
-The rule, for URLs with a scheme. User and password before the host go. Of the query these parameters go, in
-any spelling of their letters:
+The rule, for URLs with a scheme: user and password before the host are removed. These parameters of the query
+are removed, in upper or lower case:
 
 - X-Amz-..., X-Goog-..., X-Oss-...: signatures of S3, GCS and OSS, version 4;
 - where there is a Signature, also Expires, Key-Pair-Id, Policy, AWSAccessKeyId, OSSAccessKeyId,

@@ -1,12 +1,12 @@
-"""States: their checksums; the parts of one that was loaded, each checked; the Stateful protocol, objects
-with state_dict() and load_state_dict(state), as torchdata and others define it; and those of random
-generators, torch's and Python's, as text too.
+"""States: their checksums; the checked entries of a loaded state; the Stateful protocol (objects with
+state_dict() and load_state_dict(state), as torchdata and others define it); and the states of random
+generators, torch's and Python's, also as text.
 
-A state that was damaged on its way is refused where it is loaded. A checksum is of what a state says, not of
-how it was stored: a state is the same behind pickle, torch.save, or json, which makes lists of tuples and
-text of keys, in any order of keys. Tensors and arrays count with their contents up to 64 KiB, larger ones
-with type and shape; of objects of other classes, which only users' own states have, counts that they are
-there.
+A state that was damaged in transit is refused when it is loaded. The checksum is of the state's contents, not
+of their stored form: it stays the same after pickle, torch.save, or json (which turns tuples into lists and
+keys into text), in any order of keys. Tensors and arrays count with their contents up to 64 KiB, larger ones
+with type and shape. Objects of other classes, which only users' own states have, count by their presence
+alone.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def signed(state: dict[str, Any], of_json: bool = False) -> dict[str, Any]:
-    """`state` with its checksum, in front, where a state that was cut short has it still. `of_json`: it
-    should be of JSON's types with text for keys; then the result is a copy.
+    """`state` with its checksum as the first entry, so that a state that was cut short still has it.
+    `of_json`: the state should have JSON's types, with text for keys; the result is a copy then.
 
-    The names of what it is of stand beside it, so that a subclass may add to what its base gave.
+    The checksum lists the names of the entries that it covers, so a subclass may add entries to its base
+    class's state.
     """
     result, number = _copied(state) if of_json else (state, _sum(state))
     return {KEY: " ".join((number, *state)), **result}
 
 
 def verified(state: Mapping[str, Any], whose: str, verify: bool = True) -> dict[str, Any]:
-    """`state` without its checksum. StateError when it has one that does not fit; one without is of an
-    earlier revision, or made by hand.
+    """`state` without its checksum. StateError if the checksum does not match. A state without a checksum is
+    accepted: an earlier revision saved it, or it was made by hand.
 
     `whose`: "the loader's state", say, for the message.
     """
@@ -60,7 +61,7 @@ def verified(state: Mapping[str, Any], whose: str, verify: bool = True) -> dict[
 
 
 def verified_copy(state: dict[str, Any], whose: str, verify: bool = True) -> dict[str, Any]:
-    """As verified(), but a deep copy, with the checksum."""
+    """As verified(), but the result is a deep copy and keeps the checksum."""
     then = state.get(KEY) if verify else None
     number, *names = _parts(then)
     result, now = _copied(state, names)
@@ -70,7 +71,7 @@ def verified_copy(state: dict[str, Any], whose: str, verify: bool = True) -> dic
 
 
 def _parts(checksum: Any) -> list[str]:
-    """Its number, and the names of the entries that it is of."""
+    """The number in a checksum, and the names of the entries that it covers."""
     return checksum.split(" ") if isinstance(checksum, str) else [""]
 
 
@@ -83,7 +84,7 @@ def _damaged(whose: str, then: Any, now: str) -> StateError:
 
 
 def signing(method: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    """Decorator of a method state_dict(): what it gives gets its checksum. `_state_is_json` of the class is
+    """Decorator of a method state_dict(): adds the checksum to its result. `_state_is_json` of the class is
     signed()'s `of_json`.
     """
 
@@ -96,26 +97,26 @@ def signing(method: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str
 
 
 def unsigned_state(thing: Any) -> Any:
-    """thing.state_dict(), for a state that has a checksum of its own: without one, where that is possible."""
+    """thing.state_dict(), if possible without a checksum: for a larger state that has its own checksum."""
     method = getattr(getattr(type(thing), "state_dict", None), "unsigned", None)
     return thing.state_dict() if method is None else method(thing)
 
 
 def deep_copy(state: Any) -> Any:
-    """copy.deepcopy(), in a tenth of the time for JSON's types, which most states are. What such a
-    state holds twice becomes two.
+    """copy.deepcopy(), in a tenth of the time for JSON's types, which most states have. In those, an object
+    that the state holds twice becomes two objects.
     """
     found = plain_state(state, ())
     return bare(copy.deepcopy, state) if found is None else found[0]
 
 
 def _copied(state: dict[str, Any], names: Sequence[str] | None = None) -> tuple[dict[str, Any], str]:
-    """(a deep copy, _sum())."""
+    """(a deep copy of `state`, its _sum())."""
     return plain_state(state, names) or (bare(copy.deepcopy, state), _sum(state, names))
 
 
 def _sum(state: dict[str, Any], names: Sequence[str] | None = None) -> str:
-    """Eight hexadecimal digits. `names`: of the entries that count, None: all."""
+    """The checksum's number, eight hexadecimal digits. `names`: the entries that count; None: all."""
     found = plain_state(state, names)
     if found is not None:
         return found[1]
@@ -133,7 +134,8 @@ def _short(value: Any, most: int = 40) -> str:
 
 
 def _plain(value: Any, around: set[int]) -> Any:
-    """`value` in JSON's types, as json would write and read it. `around`: the containers that it is in."""
+    """`value` in JSON's types, as json would write and read it. `around`: ids of the containers that hold it.
+    """
     if isinstance(value, str):
         text = str.__str__(value)
         return text if len(text) < _LONG else f"\0text {len(text)} {_crc(text)}"
@@ -177,7 +179,7 @@ def _leaf(value: Any) -> Any:
             return _of_array("tensor", str(value.dtype), value.shape, value.nbytes, lambda: _bytes_of(value))
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             return _of_array("array", value.dtype.str, value.shape, value.nbytes, value.tobytes)
-    except Exception:  # sparse, nested, on a device that is gone: present, and no more
+    except Exception:  # sparse, nested, or on a lost device: only its presence counts
         pass
     return "\0object"
 
@@ -195,8 +197,8 @@ _NOTHING = object()
 
 
 class Fields:
-    """The entries of a dict in a state. `name`: where it is, "" for the state itself. A `default` is for what
-    may be missing.
+    """The entries of a dict in a state, checked when they are read. `name`: the dict's place in the state, ""
+    for the state itself. An entry that may be missing has a `default`; StateError for others.
     """
 
     def __init__(self, values: Any, name: str = "") -> None:
@@ -217,7 +219,7 @@ class Fields:
         return self._values[key]
 
     def number(self, key: str, default: Any = _NOTHING, least: int = 0, optional: bool = False) -> Any:
-        """A whole number from `least` on; `optional`: or None."""
+        """A whole number >= `least`; `optional`: None is allowed, too."""
         value = self.any(key, default)
         if value is default or (optional and value is None):
             return value
@@ -229,14 +231,14 @@ class Fields:
         return self._typed(key, default, bool, "True or False")
 
     def text(self, key: str) -> Any:
-        """Or None."""
+        """A text or None."""
         return self._typed(key, None, (str, type(None)), "text")
 
     def entries(self, key: str, default: Any = _NOTHING) -> list[Any]:
         return list(self._typed(key, default, (list, tuple), "a list"))
 
     def dict(self, key: str, default: Any = _NOTHING, optional: bool = False) -> Any:
-        """A dict, as it is; `optional`: or None."""
+        """A dict, not copied; `optional`: None is allowed, too."""
         return self._typed(key, default, (dict, Mapping), "a dict", optional)
 
     def part(self, key: str, default: Any = _NOTHING) -> Fields:
@@ -257,9 +259,8 @@ def _wrong(at: str, value: Any, what: str) -> StateError:
 
 
 def is_stateful(thing: Any) -> bool:
-    """Whether `thing` can say where it stands and be put there. A model is not meant: its state is weights,
-    not a place in data.
-    Nor is a class, whose objects can.
+    """Whether `thing` can report its position and be moved to one. False for a model, since its state is
+    weights, not a position in data, and for a class, since only its objects have a position.
     """
     if isinstance(thing, (type, torch.nn.Module)):
         return False
@@ -267,32 +268,35 @@ def is_stateful(thing: Any) -> bool:
 
 
 def _has(thing: Any, name: str) -> bool:
-    """Whether it is defined: a __getattr__ that has an answer to any name, as wrappers have, does not
-    count.
+    """Whether `thing` has a method of this name. A __getattr__ that answers any name, as in wrappers, does
+    not count.
     """
     return callable(getattr(thing, name, None)) and inspect.getattr_static(thing, name, None) is not None
 
 
 def state_of(thing: Any) -> Any:
-    """Its state, as it is now and stays, for a state that has a checksum; None for what is not Stateful."""
+    """A deep copy of the state of `thing`, without checksum where possible; None if `thing` is not Stateful.
+    """
     return deep_copy(unsigned_state(thing)) if is_stateful(thing) else None
 
 
 def put_back(thing: Any, state: Any) -> None:
-    """Loads a copy of `state`, which the caller may want to use again."""
+    """Load a copy of `state` into `thing`, if both exist. The caller may use `state` again."""
     if state is not None and is_stateful(thing):
         thing.load_state_dict(deep_copy(state))
 
 
 def packed(state: torch.Tensor | str | None) -> str | None:
-    """A generator's state (uint8) as text of about 3.4 kB: half of its 5 kB are zero bytes. A text itself."""
+    """A generator's state (uint8) as text of about 3.4 kB: half of its 5 kB are zero bytes. A text or None is
+    returned as it is.
+    """
     if state is None or isinstance(state, str):
         return state
     return base64.b64encode(compress(state.numpy().tobytes(), 1)).decode("ascii")
 
 
 def unpacked(text: str | None) -> Any:
-    """The reverse, a tensor or None; StateError for what packed() did not make."""
+    """The reverse of packed(): a tensor or None; StateError for a text that packed() did not make."""
     if text is None:
         return None
     try:
@@ -306,18 +310,18 @@ def unpacked(text: str | None) -> Any:
 
 
 def global_generator_at(state: torch.Tensor) -> contextlib.AbstractContextManager[None]:
-    """torch's global CPU generator is at `state` inside, and where it was afterwards."""
+    """Context: sets torch's global CPU generator to `state`, and restores it at the end."""
     return generators_at({"global": state})
 
 
 def draw_base_seed(generator: Any = None) -> int:
-    """As torch's iterators draw it."""
+    """Draw a base seed as torch's iterators draw it."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
 def generator_states(own: dict[str, torch.Generator], pythons: bool) -> dict[str, torch.Tensor]:
-    """Of `own`, by their names; of torch's global one, as "global"; `pythons`: and of those of the modules
-    random and numpy.random, as "python".
+    """The states of the generators `own`, by their names, and of torch's global one, as "global"; if
+    `pythons`, also of the generators of the modules random and numpy.random, as "python".
     """
     states = {name: generator.get_state() for name, generator in own.items()} | {
         "global": torch.get_rng_state()
@@ -325,7 +329,7 @@ def generator_states(own: dict[str, torch.Generator], pythons: bool) -> dict[str
     if pythons:
         version, words, gauss = random.getstate()
         numpys = np.random.get_state(legacy=False)
-        # it may have been exchanged, and then it stays as it is
+        # a script may have exchanged the bit generator; another kind is not saved
         mersenne = numpys["bit_generator"] == "MT19937"
         state = numpys["state"]
         kept = (
@@ -341,8 +345,7 @@ def generator_states(own: dict[str, torch.Generator], pythons: bool) -> dict[str
 
 @contextlib.contextmanager
 def generators_at(states: Mapping[str, torch.Tensor | None]) -> Iterator[None]:
-    """The global generators are at `states` inside, as generator_states() gave them, and where they were
-    afterwards.
+    """Context: sets the global generators to `states`, from generator_states(), and restores them at the end.
     """
     before = generator_states({}, pythons=states.get("python") is not None)
     put_generators(states)

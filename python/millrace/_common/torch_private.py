@@ -1,8 +1,8 @@
 """The private names of torch that millrace cannot do without, and why. torch may change them in any version.
 
-Whoever needs one takes it from here: what is imported below, or an attribute of it that NAMES lists. A torch
-that lacks a name of NAMES is refused at import, in words. What objects of torch's have, and other libraries'
-names, lists private_names.py. A test holds both (tests/python/test_private_names.py).
+Code that needs one takes it from this file: a name imported below, or one of its attributes in NAMES. A torch
+that lacks a name of NAMES is refused at import, with a message. private_names.py lists attributes of torch's
+objects, and names of other libraries. A test checks both files (tests/python/test_private_names.py).
 """
 
 from __future__ import annotations

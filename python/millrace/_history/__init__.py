@@ -1,3 +1,3 @@
-"""What is remembered of batches: which samples they had (recorder.py), a hash that tells them apart
-(hashes.py), where random generators stood (draws.py); and stacks of workers, also of stuck ones (stacks.py).
+"""The records of batches: their samples (recorder.py), a hash that tells batches apart (hashes.py), the
+states of random generators (draws.py); and stacks of workers, also of stuck ones (stacks.py).
 """

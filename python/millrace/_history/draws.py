@@ -49,7 +49,7 @@ class DrawWatch:
         return {name: self._then[name] for name in self._drawn} if self._drawn else None
 
     def after(self, draws: Draws | None) -> Draws | None:
-        """The batch is made; `draws`: what before() said. Returns what is to be remembered."""
+        """Call this after the batch is made. `draws`: before()'s result. Returns the draws to remember."""
         if not self.looking:
             self.tasks += 1
             return draws

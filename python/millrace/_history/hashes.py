@@ -2,8 +2,8 @@
 do.
 
 A field is a tensor, an array, or a list of plain values, wherever in the batch it is; its rows lie along the
-first dimension. A row's hash is the XXH64 of its bytes, a field's that of its rows' hashes behind its dtype
-and shape, a batch's that of its fields'.
+first dimension. A row's hash is the XXH64 of its bytes, a field's that of its dtype and shape, then its rows'
+hashes, a batch's that of its fields' hashes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None))
 
 
 class FieldHash(NamedTuple):
-    path: str  # "[0]", "['image']", ".x": behind the name of the batch
+    path: str  # "[0]", "['image']", ".x": after the name of the batch
     kind: str  # dtype and shape, or the type
     rows: np.ndarray  # uint64
 

@@ -24,8 +24,8 @@ from .hashes import BatchHash
 
 # All that have been iterated over, by id: dump_state() and dump_on_signal() speak of them.
 LOADERS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-_LISTS = frozenset((int, array, np.ndarray))  # whose size stays as it is
-_MOST_EPOCHS = 512  # whose beginnings are remembered
+_LISTS = frozenset((int, array, np.ndarray))  # types with a fixed size
+_MOST_EPOCHS = 512  # epochs with a remembered beginning
 _MOST_STATES = 128  # of one epoch; more are thinned out
 
 
@@ -33,8 +33,8 @@ class Step:
     """One batch that was handed out, or the error in its place.
 
     `given`: an index list, as the sampler gave it or int64; (file indices, occurrences) as engines have them,
-    both arrays, occurrences None where each is the first; Names; None: not known. `worker`: who made it, -1:
-    nobody. `draws`: what draws.py says of the generators before it was made.
+    both arrays, occurrences None where each is the first; Names; None: not known. `worker`: the number of the
+    worker that made it, -1: none. `draws`: from draws.py, of the generators before it was made.
 
     `exact`: whether `rows` are indices of the engine's files, each as its occurrence in `occurrences`;
     `rows` is None of a stream, which has `names`.
@@ -155,7 +155,7 @@ class EpochLog:
             recorder.write(self, number, kept)
 
     def step(self, number: int) -> Step | None:
-        """What is remembered of it; None: nothing."""
+        """The record of step `number`; None if there is none."""
         kept = self.steps.get(number)
         if kept is None or type(kept) is Step:
             return kept
@@ -211,11 +211,11 @@ class BatchHistory:
         self.forget()
 
     def forget(self) -> None:
-        """Everything that was remembered."""
+        """Forget everything that was remembered."""
         self.epochs: dict[int, EpochLog] = {}
         self.bytes = 0
         self.watch: DrawWatch | None = None  # of the latest epoch without workers
-        # Whose step was handed out, and its bytes without a hash, step by step.
+        # The log of each step that was handed out, and the step's bytes without a hash, in order.
         self.order: deque[tuple[EpochLog, int]] = deque()
 
     def begin(self, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> EpochLog:
@@ -257,7 +257,7 @@ class BatchHistory:
 
 
 def described(log: EpochLog, number: int, step: Step) -> dict[str, Any]:
-    """What is known of a step, of JSON's types if the sampler's indices are."""
+    """The known facts of a step, in JSON's types if the sampler's indices have these."""
     result: dict[str, Any] = {"epoch": log.number, "step": number}
     if step.names is not None:
         result["samples"] = [list(name) for name in step.names]

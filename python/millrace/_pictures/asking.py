@@ -1,9 +1,9 @@
-"""Whose pictures wait, and whose arrays the engine reads: those that are opened while a loader of ours asks a
-dataset for samples.
+"""Decides which pictures wait, and which arrays the engine reads: those that are opened while a loader of
+ours asks a dataset for samples.
 
-In a worker process that is everybody; in this process it is the thread that asks, while it asks; after
-`millrace.install()` everybody again. The packages in which something has to be replaced are never imported
-for it: `look_around()` finds those that the script has imported by now.
+In a worker process these are the pictures and arrays of all threads; in this process those of a thread that
+asks, while it asks; after `millrace.install()` those of all threads. This module never imports the packages
+that need replacements: `look_around()` finds those that the script has imported by now.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .replaced import replacements, stop_watching, watch_imports
 
 
 class Asker:
-    """A thread that may ask a dataset for samples. `counts`: of the engine that it does so for; False: its
-    loader's pictures are Pillow's alone; None: it does not ask.
+    """A thread that may ask a dataset for samples. `counts`: the counts of the engine for which it asks;
+    False: its loader leaves pictures to Pillow; None: the thread does not ask.
     """
 
     __slots__ = ("counts",)
@@ -37,20 +37,20 @@ class _Thread(threading.local):
 
 
 this_thread = _Thread()
-"""Its `asker`. Who asks thousands of times a second does what asks() does: look_around(), if pictures are to
-wait; then sets `counts`, and puts it back.
+"""This thread's `asker`. Hot loops inline asks(): call look_around() if pictures are to wait, set `counts`,
+restore it.
 """
 _of_process: PictureCounts | None = None  # where all threads count
 
 
 def asked() -> PictureCounts | None:
-    """Where a picture that is opened now counts; None where it is not to wait."""
+    """The counts for a picture that is opened now; None if the picture is not to wait."""
     counts = this_thread.asker.counts
     return _of_process if counts is None else counts or None
 
 
 def everywhere(counts: PictureCounts | None) -> None:
-    """From now on in all threads, but those that ask for a loader; None: no longer."""
+    """From now on, let pictures wait in all threads except those that ask for a loader; None ends this."""
     global _of_process
     _of_process = counts
     if counts is not None:
@@ -58,22 +58,24 @@ def everywhere(counts: PictureCounts | None) -> None:
 
 
 def install() -> None:
-    """For the whole process, and for what it imports later, unless MILLRACE_PICTURES is "pillow"."""
+    """Let pictures wait in the whole process, also those of packages that it imports later, unless
+    MILLRACE_PICTURES is "pillow".
+    """
     if _of_process is None and os.environ.get("MILLRACE_PICTURES") != "pillow":
         everywhere(PictureCounts())
         watch_imports([package for package, _ in _PACKAGES], look_around)
 
 
 def uninstall() -> None:
-    """Pictures that wait by now go on waiting."""
+    """End install(). Pictures that wait by now go on waiting."""
     stop_watching()
     everywhere(None)
     put_back()
 
 
 def asks(counts: PictureCounts | None) -> Any:
-    """In front of a call of a dataset, in this thread; None: its pictures do not wait. Returns what
-    stops_asking() needs.
+    """Begin to ask a dataset in this thread; call it before the dataset. `counts` None: the dataset's
+    pictures do not wait. Returns the argument for stops_asking().
     """
     if counts is not None:
         look_around()
@@ -86,7 +88,7 @@ def stops_asking(before: Any) -> None:
     this_thread.asker.counts = before
 
 
-# What the script has to import before there is anything to replace, and the module here that replaces it.
+# (a package that the script must have imported before there is anything to replace, our module that does it)
 _PACKAGES = (
     ("PIL.JpegImagePlugin", "pillow"),
     ("PIL.JpegImagePlugin", "pillow_colours"),
@@ -105,7 +107,7 @@ _PACKAGES = (
 )
 _seen: set[tuple[str, str]] = set()
 modules_seen = 0
-"""Modules there were when look_around() looked last; while there are as many, it has nothing to do."""
+"""Number of modules at the last look_around(); while it is the same, look_around() has nothing to do."""
 _looked = False  # in this process, ever
 
 
@@ -129,14 +131,14 @@ def look_around() -> None:
 
 
 def look_around_once() -> None:
-    """look_around() in a process that never did; where all was put back since, that stays."""
+    """look_around(), unless this process has called it before: replacements that were put back stay so."""
     if not _looked:
         look_around()
 
 
 def put_back() -> None:
-    """Takes out all that look_around() has put in. Pictures that wait keep their recording, and get their
-    pixels through the door, which stays; so does what enhancers that wait blend with.
+    """Take out all that look_around() has put in. Pictures that wait keep their recording, and get their
+    pixels through the door, which stays. The pictures with which waiting enhancers blend stay, too.
     """
     global modules_seen
     replacements.put_back()

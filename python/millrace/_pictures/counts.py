@@ -1,7 +1,7 @@
-"""What became of the pictures that were opened: the numbers of `stats()["pictures"]`.
+"""Counts of opened pictures by what became of them: the numbers of `stats()["pictures"]`.
 
-Counted by whoever is asked for samples: a worker process for itself, which sends what is new along with its
-batches, or an engine of this process for the thread that works for it.
+A worker process counts for itself, and sends new counts along with its batches. In this process an engine
+counts for the thread that works for it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class PictureCounts:
         self._notified: dict[str, Any] = {**NONE, "calls": {}}
 
     def decoded(self, kind: int, first: bool) -> None:
-        """`kind`: _core.last_decode(); `first`: nobody had looked at the file before."""
+        """Count a decoding. `kind`: _core.last_decode(); `first`: it is the file's first."""
         self.decoded_in_part += kind == 1
         self.decoded_whole += kind == 2
         self.looked_at += first
 
     def called(self, name: str = "") -> None:
-        """One more for the call of the script that wants pixels now; `name`: of the function that says so."""
+        """Count the script's call that needs pixels now; `name`: the library function that reports it."""
         call = _call_of_the_script(sys._getframe(2), name)
         if call in self.calls or len(self.calls) < _MOST_CALLS:
             self.calls[call] = self.calls.get(call, 0) + 1
@@ -55,7 +55,7 @@ class PictureCounts:
         }
 
     def news(self) -> dict[str, Any] | None:
-        """What was added since the last call; None where nothing was."""
+        """The counts added since the last call; None if there are none."""
         total, notified = self.total(), self._notified
         if total == notified:
             return None

@@ -1,7 +1,6 @@
-"""What the replacements of packages' decoders have in common: a regular JPEG goes to the engine's decoder,
-everything else to the package, which then says itself what is wrong with it; and small JPEGs that tell
-decoders apart: by how they enlarge colours, their inverse transform, and whether they turn pictures by their
-EXIF.
+"""The common part of the replacements of packages' decoders: a regular JPEG goes to the engine's decoder,
+everything else to the package, which then reports faults itself. Also small JPEGs that tell decoders apart:
+by how they enlarge colours, by their inverse transform, and by whether they turn pictures by their EXIF.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def is_jpeg(data: bytes) -> bool:
 
 
 def jpeg_in(path: Any) -> bytes | None:
-    """A JPEG file's bytes; None for all else, which the package meets, too."""
+    """A JPEG file's bytes; None for anything else and for errors, which the package then meets, too."""
     if not isinstance(path, (str, os.PathLike)):
         return None
     try:
@@ -44,7 +43,7 @@ def jpeg_in(path: Any) -> bytes | None:
 
 
 def decoded(jpeg: bytes, make: Callable[[_core.RecordedPicture], T | None]) -> T | None:
-    """What `make` gives of a regular JPEG; None for any other file, which is the package's."""
+    """The result of `make` for a regular JPEG; None for any other file, which the package has to decode."""
     if not is_jpeg(jpeg):
         return None
     try:
@@ -65,13 +64,13 @@ def decoded(jpeg: bytes, make: Callable[[_core.RecordedPicture], T | None]) -> T
 
 
 class Replacement:
-    """Stands where `original` stood. While a dataset is asked it calls `ours` first, whose None means that
-    `original` is to be called. Pickled as a name: what stands there in the process that unpickles, once that
-    has looked around.
+    """Replaces `original`. While a dataset is asked, it calls `ours` first, and `original` if `ours` returns
+    None. It is pickled as a name: unpickling gives the object of that name in the other process, after
+    look_around() there.
     """
 
     def __init__(self, original: Callable[..., Any], ours: Callable[..., Any], name: str) -> None:
-        """`name`: where it stands, as "package.module:attribute"."""
+        """`name`: the place of `original`, as "package.module:attribute"."""
         functools.update_wrapper(self, original, updated=())
         self._original, self._ours, self._name = original, ours, name
 
@@ -99,7 +98,9 @@ class Replacement:
 
 
 def _standing(name: str) -> Any:
-    """A spawned worker gets its dataset, with the functions that it holds, before it first asks it."""
+    """The object of this name, after look_around(): a spawned worker gets its dataset, with the functions
+    that the dataset holds, before it first asks the dataset.
+    """
     pkgutil.resolve_name(name)  # imports the package
     look_around_once()
     return pkgutil.resolve_name(name)
@@ -135,7 +136,7 @@ SAMPLES = _HALF_BOTH, _HALF_WIDTH, _TURNED
 
 
 def agrees(theirs: Callable[[bytes], Any], ours: Callable[[bytes], Any]) -> bool:
-    """Whether two decoders give the same arrays of all samples."""
+    """Whether two decoders give the same arrays for all samples."""
     for jpeg in SAMPLES:
         try:
             one, other = theirs(jpeg), ours(jpeg)

@@ -1,5 +1,4 @@
-"""A picture's `info` where the engine has made its pixels: what Pillow knows of the file, read when it is
-asked for.
+"""A picture's `info`, if the engine has made its pixels: Pillow's knowledge of the file, read at first use.
 """
 
 from __future__ import annotations
@@ -9,14 +8,15 @@ from typing import Any
 
 
 def info_of(image: Any) -> dict[Any, Any]:
-    """That of image.convert("RGB"), as it was opened. Others than JPEGs have more of it when they are
-    decoded, or less.
+    """The `info` of image.convert("RGB"), as it was opened. In formats other than JPEG, decoding adds or
+    removes entries.
     """
     return image.info if image.format == "JPEG" else image.convert("RGB").info
 
 
 class LazyInfo(dict):
-    """A picture's `info`, which few ask for: read from its file by who does. `read` raises nothing."""
+    """A picture's `info`, read from its file at first use, because few scripts use it. `read` raises nothing.
+    """
 
     def __init__(self, read: Callable[[], dict[Any, Any]]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """OpenCV's imread() and imdecode(): a regular JPEG comes from the engine, with OpenCV's pixels.
 
-Left to OpenCV: grey pictures of JPEGs in colour, whose conversion is one of its own; reduced sizes; an
-orientation that its versions read differently; and everything where the environment sets limits for it.
+Left to OpenCV: grey pictures of JPEGs in colour, because OpenCV has its own conversion; reduced sizes; an
+orientation that OpenCV's versions read differently; and everything if the environment sets limits for OpenCV.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LAYOUTS: dict[int, tuple[str | None, str]] = {
     6: ("BGR", "L"),
     _RGB: ("RGB", "RGB"),
 }
-# What puts a picture of each orientation upright, as Pillow numbers it.
+# By orientation: the method that puts the picture upright, by Pillow's number.
 _METHODS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
 
 

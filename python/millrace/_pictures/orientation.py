@@ -7,8 +7,8 @@ import struct
 _EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/"
 _ORIENTATION, _SHORT = 0x112, 3
 _BYTES = (0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8)  # of one value of each of TIFF's types
-# Tags whose values OpenCV reads, whatever type an entry states, and gives up if they lie elsewhere: with
-# these types, and at least so many values, they lie where they should.
+# Tags with values that OpenCV reads, whatever type an entry states; it gives up if the values lie elsewhere.
+# With these types, and at least so many values, they lie where they should.
 _READ = {
     0x10E: (2, 1),
     0x10F: (2, 1),

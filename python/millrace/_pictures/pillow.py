@@ -7,8 +7,8 @@ pictures are recorded, and taken out by `asking.put_back()`:
 
 1. `ImageFile.load()` reads the compressed bytes of a regular JPEG, and decodes nothing. A file that Pillow
    may refuse is loaded by Pillow at once, so errors come where they always came.
-2. The methods below call Pillow's own on a stand-in, whose core image records: it has the names of the
-   operations that can wait, and answers with a longer recording.
+2. The methods below call Pillow's own on a stand-in. The stand-in's core image records: it has the names of
+   the operations that can wait, and returns a longer recording.
 3. The door: Pillow reaches pixels through one attribute of the instance. A waiting picture has none; the
    class has a descriptor of that name, which makes the pixels and puts them there. Pictures that have pixels
    never meet it, since it is not a data descriptor.
@@ -319,7 +319,7 @@ def _load_file(self: ImageFile.ImageFile, *, original: Callable[..., Any]) -> An
 
 @around
 def _copy_info(self: Image.Image, *, original: Callable[..., Any]) -> Any:
-    """What is read when it is asked for is so in the copy, too."""
+    """Copy `info`; the copy of a LazyInfo is lazy, too."""
     return self.info.copy() if type(self.info) is LazyInfo else original(self)
 
 
@@ -340,7 +340,9 @@ _METHODS: list[tuple[type, str, Callable[..., Any]]] = [
 
 
 def install() -> None:
-    """Nothing in a process whose script has replaced a part of Pillow that pictures that wait do without."""
+    """Put the methods into Pillow's classes; do nothing if the script has replaced a part of Pillow that
+    pictures that wait bypass.
+    """
     if any(map(replaced, ("PIL.Image", "PIL.ImageFile", "PIL.JpegImagePlugin"))):
         return
     for owner, name, wrap in _METHODS:

@@ -47,7 +47,7 @@ def _transform(
     *,
     original: Callable[..., Any],
 ) -> Any:
-    # Pillow copies what is known of the picture before it loads it: of a PNG, without what stands behind.
+    # Pillow copies the `info` before it loads the picture: of a PNG, without the part after the pixels.
     record = recorded(self) if self.format == "JPEG" else record_of(self)
     if record is not None and method == _AFFINE and tuple(size) == self.size:
         try:
@@ -143,7 +143,7 @@ def _enhance(self: Any, factor: float, *, original: Callable[..., Any]) -> Any:
 
 
 def install() -> None:
-    """In what is imported by now."""
+    """Put replacements into the modules that are imported by now."""
     if any(map(replaced, ("PIL.Image", "PIL.ImageOps", "PIL.ImageEnhance"))):
         return
     replacements.put(Image.Image, "histogram", _histogram)

@@ -1,4 +1,4 @@
-"""What differs among the versions of Pillow whose pictures can wait, each fact in one place."""
+"""Differences among the versions of Pillow that have pictures that can wait, each fact in one place."""
 
 from __future__ import annotations
 

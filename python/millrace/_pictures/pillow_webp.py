@@ -51,7 +51,7 @@ def _decodes_alike() -> bool:
 
 
 def _end(image: Any) -> None:
-    """As Pillow leaves a picture whose only frame it has decoded."""
+    """Leave `image` as Pillow leaves a picture after decoding its only frame."""
     image.info["timestamp"] = image.info["duration"] = 0
     image.__dict__ |= {_LOADED: 0, _FRAME: 1}
 

@@ -52,10 +52,10 @@ def _decodes_alike(load: Any) -> bool:
 
 
 def end_png(image: Any, data: bytes) -> None:
-    """What stands behind the pixels is read by Pillow, as it does when it has them."""
+    """Let Pillow read the part of the file after the pixels, as it does after decoding them."""
     at = image.tile[0][2] - 8  # the first data chunk's length
     while data[at + 4 : at + 8] == b"IDAT":
         at += 12 + int.from_bytes(data[at : at + 4], "big")
     image.fp.seek(at - 4)  # the last one's checksum
-    image.__dict__["_PngImageFile__idat"] = 0  # bytes that are left of the data chunk in which Pillow stands
+    image.__dict__["_PngImageFile__idat"] = 0  # bytes left in the data chunk at Pillow's position
     image.load_end()

@@ -1,8 +1,8 @@
-"""What is replaced for a while in classes and modules of other packages, and what was there before; in
-packages that are imported after install(), when their import ends.
+"""Temporary replacements in classes and modules of other packages, with the originals. In packages that are
+imported after install(), the replacement is made when their import ends.
 
-Functions that lead to ours stay the objects that they are: names that a script bound earlier lead there, too,
-and a pickled function is found again by its name.
+A redirected function stays the same object: names that a script bound earlier lead to our function, too, and
+a pickled function is found again by its name.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeGuard
 
-NOTHING = object()  # stood there: a class inherits the attribute, or nobody has it
+NOTHING = object()  # the original of an attribute that a class inherits or does not have
 
 Wrap = Callable[[Any], Any]
 
 
 def around(ours: Callable[..., Any]) -> Wrap:
-    """A decorator of what replaces a function: its argument `original`, by name alone, is what was there. As
-    that is a default, calls take no longer for it.
+    """A Wrap that returns `ours` with its keyword-only argument `original` bound to the replaced function.
+    The binding is a default value, so it makes calls no slower.
     """
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,12 +38,12 @@ class Replaced:
     """Replacements, which can all be put back."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[Any, str], tuple[Any, Any]] = {}  # what was there, what is there now
+        self._places: dict[tuple[Any, str], tuple[Any, Any]] = {}  # original, replacement
         self._redirections: dict[FunctionType, tuple[CodeType, CodeType]] = {}  # code before, and now
 
     def put(self, owner: Any, name: str, wrap: Wrap) -> None:
-        """`wrap(what is there)` becomes owner.name, unless that is replaced by now; of a class that has no
-        such attribute of its own, `wrap(NOTHING)`.
+        """Set owner.name to `wrap(original)`, unless it is replaced already. `original` is NOTHING if `owner`
+        is a class without such an attribute of its own.
         """
         if (owner, name) in self._places:
             return
@@ -53,8 +53,8 @@ class Replaced:
         setattr(owner, name, ours)
 
     def redirect(self, function: FunctionType, wrap: Wrap) -> None:
-        """`wrap(original)` is called in the place of `function`, whatever name somebody has it by:
-        `function` gets other code, and `original` has its.
+        """Let each call of `function`, by any name, call `wrap(original)`: `function` gets new code, and
+        `original` has the old code.
         """
         if function in self._redirections:
             return
@@ -67,13 +67,13 @@ class Replaced:
         self._redirections[function] = code, function.__code__
 
     def original(self, owner: Any, name: str) -> Any:
-        """owner.name without what was put there."""
+        """The original of owner.name."""
         place = self._places.get((owner, name))
         return getattr(owner, name) if place is None else place[0]
 
     def put_back(self) -> None:
-        """What a script put around a replacement since stays, and calls it. Where nothing stood before, the
-        replacement stays: objects that were made meanwhile need it.
+        """Restore the originals. A wrapper that a script has since put around a replacement stays, and calls
+        the replacement. A replacement of NOTHING stays: objects that were made meanwhile need it.
         """
         for (owner, name), (original, ours) in list(self._places.items()):
             if original is NOTHING:
@@ -97,7 +97,7 @@ def can_be_redirected(function: Any) -> TypeGuard[FunctionType]:
 
 
 def _code_that_calls(key: str, function: FunctionType) -> CodeType:
-    """With the parameters of `function`, whose defaults stay with it."""
+    """Code that calls REDIRECTED[key], with the parameters of `function`. `function` keeps its defaults."""
     names = list(inspect.signature(function).parameters)
     lines = (
         f"def {function.__name__}({', '.join(names)}):",
@@ -110,7 +110,7 @@ def _code_that_calls(key: str, function: FunctionType) -> CodeType:
 
 
 class _Finder:
-    """Stands before the other finders, asks them, and has `then` called behind the import."""
+    """The first finder: asks the other finders for `packages`, and calls `then` after each one's import."""
 
     def __init__(self, packages: Sequence[str], then: Callable[[], None]) -> None:
         self._packages, self._then = set(packages), then

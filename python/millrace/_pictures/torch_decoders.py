@@ -91,7 +91,7 @@ def _put_in_codec(decoders: Any) -> None:
 
 
 def _agrees(turning: Callable[..., Any], *more: bool) -> bool:
-    """`more`: arguments behind the mode."""
+    """Whether `turning` gives the engine's pixels. `more`: its arguments after the mode."""
 
     def theirs(jpeg: bytes) -> Any:
         return turning(torch.frombuffer(bytearray(jpeg), dtype=torch.uint8), _UNCHANGED, *more)

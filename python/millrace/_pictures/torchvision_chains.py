@@ -1,6 +1,6 @@
-"""Compose of torchvision's transforms, v1 and v2, over pictures that wait: a conversion and the steps behind
-it that only change numbers are one pass from the file to the tensor, with torchvision's values, memory layout
-and type.
+"""Compose of torchvision's transforms, v1 and v2, over pictures that wait: a conversion and the following
+steps that only change numbers are one pass from the file to the tensor, with torchvision's values, memory
+layout and type.
 
     ToTensor, Normalize                               planes, as torchvision makes them
     ToImage or PILToTensor, ToDtype, Normalize        of v2: rows of pixels seen as planes, as there
@@ -175,7 +175,7 @@ _chains = _Chains()
 
 
 def _tail(steps: Any, image: Any) -> _Tail | None:
-    """None where torchvision is to go through the steps."""
+    """The steps that are one pass; None if torchvision is to take all steps."""
     if not isinstance(image, Image.Image) or (record_of(image) is None and asked() is None):
         return None
     return _chains.tail_of(steps)

@@ -129,7 +129,7 @@ class Hotspots:
                 name = "" if depth or entered else called(code, offset)[0]
                 return stage_of_call(name, transforms=False) or "transform"
             if depth == 0 and entered:  # at its first instruction: the time before was its caller's
-                if blocked:  # who called nothing meanwhile: it iterated over a file, or read mapped memory
+                if blocked:  # the caller called nothing: it iterated over a file, or read mapped memory
                     return "fetch"
                 if len(inner) > 1:
                     continue

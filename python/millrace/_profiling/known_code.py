@@ -1,5 +1,5 @@
-"""Names of libraries, functions and calls, and the stage that each stands for; and which code is that of a
-dataset's transforms.
+"""Names of libraries, functions and calls, with the stage of each; and which code is that of a dataset's
+transforms.
 """
 
 from __future__ import annotations

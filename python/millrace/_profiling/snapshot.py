@@ -1,10 +1,9 @@
-"""The profile as one dict of JSON's types, and what follows from it: who is to blame for the consumer's lost
-time.
+"""The profile as one dict of JSON's types, and the causes of the consumer's lost time.
 
-What the consumer lost is all of its wall time but `step`. What it spent itself (start, draw, copy, handover,
-stages made inside `next()`) is booked directly. What it spent waiting for a batch is shared among the stages
-as the workers' busy time is: whoever keeps all workers busy keeps the consumer waiting. That is a model,
-right as long as batches are alike; it does not see which batch was late.
+The consumer's lost time is its wall time without `step`. Time that the consumer spent itself (start, draw,
+copy, handover, stages made inside `next()`) is booked directly. Time that it waited for a batch is divided
+among the stages in proportion to the workers' busy time: a stage that keeps all workers busy keeps the
+consumer waiting. This is a model, right as long as batches are alike; it does not see which batch was late.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def _made_by_consumer(
 def _blame(
     consumer: dict[str, float], late: float, made: dict[str, float], busy: dict[str, float]
 ) -> dict[str, float]:
-    """Seconds that the consumer lost, by who is to blame; they sum to its wall time but `step`.
+    """Seconds that the consumer lost, by their cause; they sum to its wall time without `step`.
 
     `late`: how long after `start` the first worker was ready to work; as far as the consumer waited, that is
         part of starting them.
@@ -140,8 +139,8 @@ def _blame(
 
 
 def bottleneck_of(blame: dict[str, float], consumer: dict[str, float], wall_seconds: float) -> str:
-    """Who costs the most; "consumer" where the loader costs next to nothing. Starting is no bottleneck: it
-    comes once.
+    """The cause that costs the most; "consumer" if the loader costs next to nothing. Starting is no
+    bottleneck: it comes once.
     """
     start = blame.get("start", 0.0)
     lost = wall_seconds - consumer["step"] - start

@@ -2,9 +2,9 @@
 
 A StackSampler belongs to one worker: a process, a thread, or the consumer's thread without workers. While it
 is entered, around one batch's dataset[i], next() and collate_fn, the stack is looked at about 200 times per
-second at first, then 40, at jittered times; each sample stands for the time since the one before, so shares
-are unbiased, whatever the batch's rhythm. How long all of it took, the profile's clocks say: snapshot.py
-divides their `sample` by these shares.
+second at first, then 40, at jittered times; each sample counts for the time since the one before, so shares
+are unbiased, whatever the batch's rhythm. The profile's clocks measure the total time: snapshot.py divides
+their `sample` by these shares.
 
 The main thread of a process looks at itself, in C, between two instructions (python/bindings/stack_looks.h).
 Any other is looked at by a thread of ours that needs the GIL for it. That comes free where the user's code
@@ -81,7 +81,7 @@ def _begin_anew() -> None:
 
 
 class StackSample(NamedTuple):
-    seconds: float  # that it stands for
+    seconds: float  # since the sample before
     busy: float  # share of the wait for it in which the thread had a CPU
     stack: Stack
     ran: bool = (
@@ -97,9 +97,9 @@ class StackSampler:
         take 2 ms or less, two of 5 ms, or the first of 7 ms; one that only lost its CPU for a moment is not
         taken for a long one.
 
-    What it finds is written beside the worker's row of the profile, as JSON: "split", seconds that samples
-    stand for by stage, of the time that the clock knows as `sample`; "cpu", the part of them with a CPU;
-    "hot", [stage, where, seconds] of the hottest lines.
+    The results are written beside the worker's row of the profile, as JSON: "split", the samples' seconds by
+    stage, as parts of the clock's `sample`; "cpu", the part of these seconds with a CPU; "hot", [stage,
+    where, seconds] of the hottest lines.
     """
 
     def __init__(self, dataset: Any, clock: _core.StageClock, patient: bool = False) -> None:
@@ -115,7 +115,7 @@ class StackSampler:
         # asked for by the thread itself, while it is sure to live
         self._cpu_clock = time.pthread_getcpuclockid(self._ident)
         self._itself = self._ident == threading.main_thread().ident
-        self._on = self._itself or has_gil()  # another thread's frames stand still only while the GIL is held
+        self._on = self._itself or has_gil()  # another thread's frames are fixed only while the GIL is held
         self._samples: list[StackSample] = []  # the looking thread appends
         self._entered = False
         self._notified, self._notify_s = 0.0, _NOTIFY_S
@@ -209,7 +209,7 @@ class StackSampler:
             hot.pop()
 
 
-_open: StackSampler | None = None  # whose stretch the main thread is in
+_open: StackSampler | None = None  # the one that the main thread has entered
 
 
 # -------------------------------------------------------------------- threads

@@ -70,7 +70,7 @@ def collating(collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class during:
-    """`with during(FETCH):`, for what is not done thousands of times a second.
+    """`with during(FETCH):`, for work that is not done thousands of times a second.
 
     While one of torch's profilers records this thread it is a range there, too: "millrace: fetch", or
     "millrace: " and `name`.

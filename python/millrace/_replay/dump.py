@@ -1,11 +1,11 @@
-"""What a loader and all that work for it are doing at this moment: a dict of JSON's types, text for people,
-whose first lines answer "why does nothing come"; and warnings of samples that take too long.
+"""What a loader and all its workers are doing at this moment, as a dict of JSON's types and as text; the
+text's first lines answer "why does nothing come". Also warnings of samples that take too long.
 
-Asked from any thread, also while the training loop hangs in next(): nothing here waits for the consumer, and
-what is read without its knowledge may be a moment old.
+Any thread may ask, also while the training loop hangs in next(): nothing here waits for the consumer, so
+values that are read while the consumer runs may be a moment old.
 
 BatchHistory(stuck_after=seconds) warns: one daemon thread in a process looks at all loaders that asked for
-it, four times in the shortest of their times; it disturbs nobody, and ends when none of them is left.
+it, four times in the shortest of their times; it ends when none of them is left.
 Warnings go to the logger "millrace", once for each sample.
 """
 
@@ -199,12 +199,12 @@ def _system_state(pid: int) -> str:
 
 
 def _transfers() -> list[dict[str, Any]]:
-    """What is read from stores; nothing is imported for it."""
+    """The running reads from stores; nothing is imported to find them."""
     engine = getattr(sys.modules.get("millrace.stores.engine"), "_engine", None)
     result = []
     for owner in [] if engine is None else list(engine._owners):
         with contextlib.suppress(Exception):
-            from .._common.signed_urls import unsigned  # what has transfers has imported it
+            from .._common.signed_urls import unsigned  # an engine with transfers has imported it
 
             for transfer in list(owner.transfers):
                 stats = {} if transfer.file is None else transfer.file.stats()

@@ -20,11 +20,12 @@ class Recorded:
         iterators of this loader, also before it was resumed. The running iterator, its samplers and all
         generators stay as they are. An error that `next()` raised is raised.
 
-        Equal in values, shapes and types: what the native engine makes, random augmentations included, and
-        what Python datasets make, whose draws from torch's, numpy's and random's global generators are
+        Equal in values, shapes and types: batches of the native engine, random augmentations included, and
+        batches of Python datasets: their draws from torch's, numpy's and random's global generators are
         repeated. Approximate: Python datasets that draw random numbers in worker threads, from generators of
-        their own, or at a step that is not remembered any more; what has changed since in files and tensors;
-        and streams whose Python code draws. With BatchHistory(hashes=True) the hash is compared (`verify`),
+        their own, or at a step that is not remembered any more; files and tensors that have changed since;
+        and streams with Python code that draws. With BatchHistory(hashes=True) the hash is compared
+        (`verify`),
         and a warning says which field differs, and from which row on. decode="gpu": on the GPU again. What a
         DevicePrefetcher does on its device is not repeated.
 
@@ -40,8 +41,8 @@ class Recorded:
 
         indices: as the sampler gave them; of pictures in files, those of the files, after on_error put others
         in their places, with "occurrences" where an index came before in the epoch, "paths", and "size", that
-        of a transforms.RandomBatchSize. Of native streams "samples": [shard, key] of each. worker: whose
-        process or thread made it, -1: none of one's own. hash, and "fields" by their place in the batch: with
+        of a transforms.RandomBatchSize. Of native streams "samples": [shard, key] of each. worker: the number
+        of the worker that made it; -1: no worker. hash, and "fields" by their place in the batch: with
         BatchHistory(hashes=True).
         approximate: why replay() may not give quite this batch, where that is known.
         draws: adds the parameters that the native transforms drew, for each picture, as `ds.draw()` has them.
@@ -51,15 +52,15 @@ class Recorded:
         return seen(self, step, epoch, draws)
 
     def dump_state(self, file: Any = None) -> dict[str, Any]:
-        """What everybody who works for this loader is doing at this moment, of JSON's types; from any thread,
-        also while next() hangs.
+        """What this loader and all its workers are doing at this moment, in JSON's types. Any thread may call
+        this, also while next() hangs.
 
         file: a path to write it to, as JSON if it ends in .json, else as text; or an open text file. The
         keys: "loaders", of this one: its engine, epoch, step, "queue" (batches outstanding and ready, slots
         and free slots), "workers": what each does ("idle", "sample", or a stage of the profile), with which
         index and path or index list, for how many seconds, and, of worker processes, whether they live, what
         the system says of them, and their Python stacks (innermost call first), also where they are stuck in
-        C; "python_threads": of this process, with stacks; "transfers": what is read from stores.
+        C; "python_threads": of this process, with stacks; "transfers": the reads from stores.
         millrace.dump_on_signal() has it written when a signal comes.
         """
         from .dump import dumped

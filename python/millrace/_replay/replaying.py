@@ -57,7 +57,7 @@ def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
         and Stateful datasets go on from `state`, so it must be from before that step. What Python code draws
         from torch's, numpy's or random's generators is not known to a state: such batches are approximate.
     IndexError: the epoch has no such step; ValueError: the state is of another dataset or sampler, or from
-        behind the step.
+        after the step.
     """
     saved = SavedState.read(state)
     saved.check_fingerprint(fingerprint(loader))

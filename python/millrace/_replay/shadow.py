@@ -73,8 +73,8 @@ def view_of_list(loader: Any, rows: Any, workers: int, dataset: Any) -> Any:
 
 
 def copied_order(loader: Any) -> tuple[Any, dict[str, Any]]:
-    """(a copy of the loader's index sampler, attributes of a view that has it instead), whose generators are
-    copies, too.
+    """(a copy of the loader's index sampler, attributes of a view that has the copy instead). The copy's
+    generators are copies, too.
     """
     sampler = loader._index_sampler
     inner = inner_sampler(sampler)
@@ -99,7 +99,7 @@ def copied_order(loader: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def own_dataset(loader: Any) -> Any:
-    """One whose place may be changed."""
+    """A copy of the loader's dataset with a position that may be changed."""
     memo: dict[Any, Any] = {OWN_PLACE: True}
     try:
         return copy.deepcopy(loader.dataset, memo)
@@ -175,8 +175,8 @@ def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any 
     for name, generator in generators.items():
         if then[name] is not None:
             generator.set_state(then[name])
-    # A sampler of the user's that draws in its __iter__, which comes before the base seed's draw without
-    # workers, else behind it.
+    # A user's sampler may draw in its __iter__. Without workers, that is before the base seed's draw; with
+    # workers, after it.
     with generators_at({name: then.get(name) for name in ("global", "python")}):
         if twin.num_workers > 0:
             draw_base_seed(twin.generator)
@@ -188,8 +188,8 @@ def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any 
 
 
 def list_again(loader: Any, state: dict[str, Any], number: int, plan: Any, steps: Any) -> Any:
-    """The list of that step, as lists_again() gives it; None: the epoch ends before. Of a loader whose
-    samples depend on how often their index came before, marked so (engines/epoch_keys.py).
+    """The list of step `number`, as lists_again() gives it; None if the epoch ends before. The list is marked
+    (engines/epoch_keys.py) if the loader's samples depend on how often their index came before.
     """
     repeats = plan.python_spec("inline").repeats
     with contextlib.closing(lists_again(loader, state, plan.spec is not None, steps)) as lists:

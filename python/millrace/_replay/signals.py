@@ -2,8 +2,8 @@
 
 faulthandler's handler writes the Python stacks at once, from the signal handler. A native handler below it
 (core/signal_wake.h) wakes a thread by a byte in a pipe; the thread asks all workers and writes the rest, as
-soon as it gets the interpreter's lock. Below these is whoever handled the signal before, and is called as
-ever.
+soon as it gets the interpreter's lock. Below these is the signal's earlier handler, which is called as
+before.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def dump_on_signal(signum: int = signal.SIGUSR1, file: None | str | os.PathLike[
     The stacks come at once, whatever the process does; the rest by a thread of its own, which needs the
     interpreter's lock: a main thread that keeps it for ever, in C, leaves it at the stacks. Worker processes
     are asked by a real-time signal (SIGRTMIN + 9), which interrupts a system call of theirs.
-    Handlers that were there before are called as ever; whoever sets one later with signal.signal() takes ours
-    away: call this behind them. A second call for a signal replaces the first. ValueError: the signal cannot
-        be caught; OSError: the file's folder cannot be written to.
+    Earlier handlers are called as before. A later signal.signal() for the same signal removes ours, so call
+    this function after it. A second call for a signal replaces the first. ValueError: the signal cannot be
+        caught; OSError: the file's folder cannot be written to.
     """
     number = int(signum)
     if number in _installed:
@@ -56,7 +56,7 @@ def dump_on_signal(signum: int = signal.SIGUSR1, file: None | str | os.PathLike[
 
 
 class SignalDump:
-    """What dump_on_signal() returns: the thread behind one signal, the pipe that wakes it, and the handlers.
+    """The result of dump_on_signal(): the thread for one signal, the pipe that wakes it, and the handlers.
     `remove()`, or leaving a `with` over it, ends it. Removing twice does nothing.
     """
 

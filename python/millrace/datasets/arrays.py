@@ -146,7 +146,7 @@ def _npz(path: str, member: str, may_be_only: bool) -> np.ndarray:
 
 
 def npy_header(opened: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """(shape, in Fortran's order, dtype) by a .npy header, behind which the file stands then."""
+    """(shape, in Fortran's order, dtype) of a .npy header. Leaves the file at the first byte after it."""
     version = np.lib.format.read_magic(opened)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     return read(opened)

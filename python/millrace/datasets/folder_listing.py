@@ -35,8 +35,8 @@ def make_dataset(
     make_dataset.
 
     Exactly one of `extensions` (endings in lower case, compared with the file's in lower case) and
-    `is_valid_file` says what is valid. FileNotFoundError names the classes without a valid file, unless
-    `allow_empty`.
+    `is_valid_file` decides which files are valid. FileNotFoundError names the classes without a valid file,
+    unless `allow_empty`.
     """
     if not class_to_idx:
         raise ValueError("'class_to_index' must have at least one entry to collect any samples.")

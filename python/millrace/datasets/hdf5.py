@@ -24,18 +24,18 @@ Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 
 
 class HDF5(ArrayRows):
-    """Samples {field: row} of datasets in one or more HDF5 files, whose rows are counted through.
+    """Samples {field: row} of datasets in one or more HDF5 files; their rows are counted through.
 
     >>> ds = millrace.datasets.HDF5("train.h5", fields=["images", "labels"])
     >>> loader = millrace.DataLoader(ds, 256, sampler=ds.shuffled(seed=0), num_workers=4)
 
     `paths`: a file, several, or a pattern such as "run-*.h5" (sorted). `fields`: paths of datasets within the
         files, a mapping {name in
-    the sample: path}, or one path, whose rows are the samples themselves; None: every dataset with rows but
-    coordinates (dimension scales). `select`: slices and numbers for the axes behind the first, by the name of
-    an axis (dimension labels and scales, as netCDF-4 files have them), {"lat": slice(0, 64)}, or by field,
+    the sample: path}, or one path with rows that are the samples themselves; None: every dataset with rows
+    but coordinates (dimension scales). `select`: slices and numbers for the axes after the first, by the name
+    of an axis (dimension labels and scales, as netCDF-4 files have them), {"lat": slice(0, 64)}, or by field,
     {"images": (slice(0, 3), 0)}; a number drops its axis; by the name of the first axis, rows are chosen.
-    `window`: a sample is so many rows behind each other, [window, ...], `stride` rows from the next one
+    `window`: a sample is that many successive rows, [window, ...], `stride` rows from the next one
         (None: `window`).
     `chunk_rows`: rows that are read together (None: as the datasets are chunked). `cache_bytes`: of chunks
         that are kept decoded.
@@ -137,8 +137,8 @@ class HDF5(ArrayRows):
 
 
 def mapped_rows(dataset: HDF5) -> RowSet:
-    """The rows of files whose datasets are contiguous: they lie in mapped files, and are gathered like those
-    in memory. NotLowered for others.
+    """The rows of files with contiguous datasets: these lie in mapped files, and are gathered like rows in
+    memory. NotLowered for others.
     """
     tables = dataset.mapped_tables
     if tables is None:

@@ -49,8 +49,8 @@ class ImageFolder(torch.utils.data.Dataset):
 
     Attributes: `root`, `classes` (sorted names), `class_to_idx`, `samples` and `imgs` ((path, class index)
     pairs), `targets` (class indices), `loader`, `extensions`, `transform`, `target_transform`. `samples`,
-    `imgs` and `targets` read like lists but are not written into: assign a new list, which is copied. What is
-    assigned counts from the next iterator.
+    `imgs` and `targets` read like lists but are not written into: assign a new list, which is copied. An
+    assignment counts from the next iterator.
 
     Raises:
         FileNotFoundError: no such root, no class folder in it, or a class without a valid file.
@@ -125,13 +125,13 @@ class ImageFolder(torch.utils.data.Dataset):
             raise ValueError("The class_to_idx parameter cannot be None.")
         return folder_listing.make_dataset(directory, class_to_idx, extensions, is_valid_file, allow_empty)
 
-    # -- what there is: packed (a table of paths, an array of labels), or the list that was given when it does
-    # not pack --------
+    # -- the files: packed (a table of paths, an array of labels), or the given list if it cannot be packed
+    # --------
 
     _packed: tuple[_core.PathTable, np.ndarray] | None = None
-    _listed: Any = None  # a list, where nothing is packed
-    _odd_targets: Sequence | None = None  # assigned targets whose number is not that of the samples
-    _engine: tuple[Any, tuple[Lowered, _core.ImageDataset]] | None = None  # with what it was made from
+    _listed: Any = None  # a list, if nothing is packed
+    _odd_targets: Sequence | None = None  # assigned targets, if there are not as many as samples
+    _engine: tuple[Any, tuple[Lowered, _core.ImageDataset]] | None = None  # with its key
 
     @property
     def samples(self) -> Sequence[tuple[str, int]]:
@@ -230,7 +230,7 @@ class ImageFolder(torch.utils.data.Dataset):
         occurrence: int = 0,
         size: int | tuple[int, int] | None = None,
     ) -> list[dict]:
-        """The random decisions behind `at(...)`, one dict per transform that decided something, in order.
+        """The random decisions that `at(...)` makes, one dict per transform that decided something, in order.
 
         {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the
         picture at that point, the former with its "interpolation"; {"op": "horizontal_flip" or
@@ -283,12 +283,12 @@ class ImageFolder(torch.utils.data.Dataset):
             raise UnavailableError(str(refusal)) from None
 
     def _lower(self) -> tuple[Lowered, _core.ImageDataset]:
-        """The transform as chains, and the native dataset. Looks at the transform anew: it may have been
-        changed in place.
+        """The transform as chains, and the native dataset. Looks at the transform each time, as it may have
+        been changed in place.
         """
         if not self.has_default_loader():
             raise NotLowered("loader is a Python function")
-        # who looks at rows only does without
+        # imported here: looking at rows alone does not need them
         from millrace._common.lowering.batch_sizes import BatchSizes
         from millrace._common.lowering.transforms import lowered
 

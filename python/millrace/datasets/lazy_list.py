@@ -108,7 +108,7 @@ class Targets(LazyList):
         return self.labels[list(positions)].tolist()
 
     def __array__(self, dtype: Any | None = None, copy: bool | None = None) -> np.ndarray:
-        # A copy unless refused: writing into the result must not change the dataset behind its back.
+        # A copy unless refused: writing into the result must not change the dataset unnoticed.
         return self.labels.astype(dtype or np.int64, copy=copy is not False)
 
 

@@ -11,14 +11,14 @@ from .array_files.zarr_arrays import read_metadata
 
 
 class Zarr(ArrayRows):
-    """Samples {field: row} of the arrays of one or more Zarr groups, whose rows are counted through.
+    """Samples {field: row} of the arrays of one or more Zarr groups; their rows are counted through.
 
     >>> north = {"lat": slice(0, 64)}
     >>> ds = millrace.datasets.Zarr("s3://bucket/era5.zarr", ["t2m"], window=8, stride=1, select=north)
     >>> loader = millrace.DataLoader(ds, 64, sampler=ds.shuffled(buffer_chunks=8, seed=0), num_workers=4)
 
     `groups`: a folder, a URL (s3, gs, az, http(s); whatever fsspec reads), an open zarr Group, Array or
-    store; an xarray Dataset or DataArray, a dask array, or a dict of these; or a list, one behind the other.
+    store; an xarray Dataset or DataArray, a dask array, or a dict of these; or a list, in that order.
     `fields`, `select`, `window`, `stride`, `chunk_rows`, `cache_bytes` as in HDF5; axes have the names that
     xarray writes (v2's _ARRAY_DIMENSIONS, v3's dimension_names). `store_options` go to the constructor of
     obstore's store, or of fsspec's file system.

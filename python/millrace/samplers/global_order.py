@@ -72,8 +72,8 @@ class RankedSampler(ResumableEpochs):
     def _over(
         self, start: int, order: Callable[[int], Order], length: int, item: Callable[[int], Any] | None = None
     ) -> Any:
-        """An iterator over this rank's part of `order(epoch)`, which is called for the first index; behind
-        `length` it goes on from the beginning.
+        """An iterator over this rank's part of `order(epoch)`; the first index calls `order`. Past `length`
+        the iterator continues from the beginning.
         """
         epoch, steps = self.epoch, steps_left(self.length, start, self.num_replicas, self.drop_last)
         reader = OrderReader(lambda: (order(epoch), length, steps), start, self.rank, self.num_replicas)
@@ -145,8 +145,7 @@ def checked_lengths(name: str, lengths: Any) -> Indices:
 
 @known()
 class ShardShuffle(GlobalOrderSampler):
-    """Samples of shards that lie one behind the other: the shards in random order, each from its beginning to
-    its end.
+    """Samples of consecutive shards: the shards in random order, each from its beginning to its end.
 
     Args:
         shard_lengths: samples in each shard; ints [shards].
@@ -215,7 +214,7 @@ class ChunkShuffle(ShardShuffle):
 
     ShardShuffle's order is cut into `streams` equal parts, which are read side by side, and these into
     windows of as many samples as `buffer_chunks` chunks have on average; each window is permuted. So every
-    chunk is needed within one window, or two neighbouring ones, and can be let go behind them; a shuffle
+    chunk is needed within one window, or two neighbouring ones, and can be released after them; a shuffle
     buffer (TwoTierShuffle) would ask for a chunk's last samples very much later.
 
     chunk_lengths: samples in each chunk; ints [chunks].

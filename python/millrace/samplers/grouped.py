@@ -19,8 +19,8 @@ from .weighted import class_counts
 
 @known()
 class LengthGroupedSampler(RankedSampler, Sampler[list[int]]):
-    """Batches whose samples have similar lengths, in random order, so that little is padded; every rank has
-    as many batches.
+    """Batches of samples with similar lengths, in random order, so that little is padded; every rank has the
+    same number of batches.
 
     Samples are grouped so that in a group the shortest is at least 1 - max_padding times the longest. A batch
     is taken from one group; only what a group has left over is batched with the next group's, one batch at
@@ -81,7 +81,7 @@ class LengthGroupedSampler(RankedSampler, Sampler[list[int]]):
         super().__init__(len(self._ends), seed, num_replicas, rank, drop_last)
 
     def _rows(self, longest: int) -> int:
-        """Samples in a batch whose longest has this length."""
+        """Number of samples in a batch if its longest sample has this length."""
         by_tokens = self.max_tokens // max(longest, 1) if self.max_tokens is not None else 2**62
         return by_tokens if self.batch_size is None else min(by_tokens, self.batch_size)
 
@@ -93,7 +93,7 @@ class LengthGroupedSampler(RankedSampler, Sampler[list[int]]):
             group_ends.append(int(np.searchsorted(ordered, shortest / (1 - self.max_padding), side="right")))
         rows = [self._rows(int(ordered[end - 1])) for end in group_ends]
         ends: list[Indices] = []
-        begin = done = 0  # of the group; of what is in batches
+        begin = done = 0  # the group's first sample; samples in batches so far
         for group, end in enumerate(group_ends):
             if done < begin and done + rows[group] <= end:  # what groups before left over comes first
                 done += rows[group]
@@ -192,9 +192,7 @@ class StratifiedBatchSampler(RankedSampler, Sampler[list[int]]):
         order = _core.Mixture(self._counts, weights.tolist(), self.seed & SEED_BITS, epoch)
 
         def several(step: int) -> dict[int, list[int]]:
-            """The batches of `step` and some behind it, by their steps: asking for many at once costs
-            half.
-            """
+            """The batches of `step` and of some later steps, by step: asking for many at once costs half."""
             whole = (self.length - start) // (size * ranks) - step  # from here on
             if whole < 1:
                 first = start + step * size * ranks

@@ -40,7 +40,7 @@ def steps_left(length: int, start: int, entries: int, drop_last: bool) -> int:
 
 
 class OrderReader:
-    """One rank's part of a global order: positions start + rank, start + rank + replicas, ...; behind the
+    """One rank's part of a global order: positions start + rank, start + rank + replicas, ...; past the
     end, from the beginning.
 
     `begin()` is called for the first index, and gives (order, length of the order, how many to read).
@@ -93,7 +93,7 @@ class BlockReader:
     def __init__(self, blocks: Callable[[], Iterator[Indices]], start: int = 0) -> None:
         self._blocks: Iterator[Indices] | None = None
         self._make, self._start, self._skip = blocks, start, start
-        self._block = EMPTY  # what is left of it
+        self._block = EMPTY  # the rest of it
         self.taken = 0
 
     def position_at(self, taken: int) -> int:
@@ -132,8 +132,8 @@ class BlockReader:
 
 
 class StepReader:
-    """Numbers of steps, for samplers whose batches are blocks of a global order: all ranks take `entries` of
-    it at a step.
+    """Numbers of steps, for samplers with batches that are blocks of a global order: all ranks together take
+    `entries` of the order at a step.
     """
 
     def __init__(self, start: int, length: int, entries: int, steps: int) -> None:

@@ -21,11 +21,11 @@ from .._common.states import global_generator_at, signing, unsigned_state, verif
 from ..errors import StateError
 from .readers import Indices, Reader, check_origin
 
-_OURS: dict[type, type[Resumable]] = {}  # who does the work of which exact type
+_OURS: dict[type, type[Resumable]] = {}  # by exact type: our class that does its work
 
 
 def known(torchs: type | None = None) -> Callable[[type[Resumable]], type[Resumable]]:
-    """Decorator: objects of exactly this class, and of the one of torch's whose work it does, are known to
+    """Decorator: makes objects of exactly this class, and of the class of torch's that it replaces, known to
     native().
     """
 
@@ -77,7 +77,7 @@ def given_before(sampler: Any, state: dict[str, Any], count: int) -> np.ndarray 
     sampler = native(sampler)
     if sampler is None or _never_repeats(sampler):
         return None
-    if state.get("since", 0) > 0:  # a mixture whose weights were changed: what it gave before is forgotten
+    if state.get("since", 0) > 0:  # a mixture with changed weights: its earlier indices are forgotten
         return None
     twin = copy.copy(sampler)
     twin.load_state_dict({**state, "position": 0})
@@ -105,7 +105,7 @@ class _Chunks:
 
     def __init__(self, reader: Reader, item: Callable[[int], Any] | None) -> None:
         self.reader, self.item = reader, item
-        self.rest: Iterator[int] = iter([])  # what is left of the chunk
+        self.rest: Iterator[int] = iter([])  # the rest of the chunk
 
     def __iter__(self) -> _Chunks:
         return self
@@ -257,7 +257,7 @@ class Resumable:
                 else state
             )
         except StateError:
-            # of what is plainly wrong, or another sampler's, there is more to say
+            # a state that is plainly wrong, or another sampler's, gets a more exact message
             copy.copy(self)._checked(state)
             raise
         self._pending = self._checked(rest)

@@ -47,7 +47,7 @@ class SequentialSampler(Resumable, data.SequentialSampler):
 @known(data.RandomSampler)
 class RandomSampler(Resumable, data.RandomSampler):
     """torch's, with its draws at its moments: from the global generator 64 bits at the first index, from a
-    generator of its own a permutation at each round's first index and one behind the last, or with
+    generator of its own a permutation at each round's first index and one after the last, or with
     replacement 32 numbers at a time.
 
     From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per
@@ -152,8 +152,8 @@ class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
 
 
 class BatchIterator:
-    """The next indices of a sampler, whose iterator is made for the first batch, as torch's BatchSampler
-    does: lists, or int64 arrays where `arrays` is set and the sampler makes numbers.
+    """The next indices of a sampler: lists, or int64 arrays if `arrays` is set and the sampler makes numbers.
+    The sampler's iterator is made for the first batch, as by torch's BatchSampler.
     """
 
     def __init__(self, sampler: BatchSampler, state: dict[str, Any], arrays: bool) -> None:
@@ -284,8 +284,9 @@ class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
     end, from the beginning (drop_last=False) or not at all. `dataset` gives the length; `shuffle=False`: the
     indices in their order.
 
-    A state counts indices of all ranks together, so it loads under another num_replicas: what was left of the
-    order comes, each once, and only behind its end is the beginning repeated until all ranks have as many.
+    A state counts indices of all ranks together, so it loads under another num_replicas: the rest of the
+    order comes, each index once; only after its end is the beginning repeated until all ranks have equally
+    many.
     """
 
     seekable = True

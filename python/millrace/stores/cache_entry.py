@@ -1,12 +1,12 @@
-"""One object in the disk cache: a sparse data file, and a map that says which blocks of it are there.
+"""One object in the disk cache: a sparse data file, and a map that lists which of its blocks are there.
 
-The map begins with a line of JSON (padded to 4096 bytes, its checksum in front; the last 16 of them say when
-the store was asked last whether this is the object's version still); then 8 bytes per block: a mark and the
-block's CRC32C, written when its bytes are; then the note of what was verified (src/io/verified_blocks.h), if
-there is one. `lock_fd`, a descriptor of the map that nobody copies, carries the locks, which the kernel ends
-with the process:
+The map begins with a line of JSON (padded to 4096 bytes, its checksum in front; the last 16 bytes say when
+the store was last asked whether this is still the object's version). Then come 8 bytes per block: a mark and
+the block's CRC32C, written when the block's bytes are; then the note of verified blocks
+(src/io/verified_blocks.h), if there is one. `lock_fd`, a descriptor of the map that is never duplicated,
+carries the locks, which the kernel releases when the process ends:
 
-- flock, shared, while the entry is in use: only who gets it exclusively may evict;
+- flock, shared, while the entry is in use: a process needs it exclusively to evict the entry;
 - a record lock (OFD) on a block's 8 bytes while a process fetches the block: others wait for the block or for
   the lock.
 """
@@ -32,7 +32,7 @@ from .settings import shown
 HEADER_BYTES = 4096
 ASKED_AT = HEADER_BYTES - 16
 MAGIC = b"millrace block map 1\n"
-MARK = b"CRIM"  # upper half of a record whose block is there
+MARK = b"CRIM"  # upper half of the record of a block that is there
 NAMED = 300  # characters of a version that are kept
 LOOKED_AT = 16384  # bytes of a map that one read takes: the records of 1.5 GiB
 
@@ -49,7 +49,7 @@ class CacheEntry:
         _open_entries.add(self)
 
     def lock(self, first: int, count: int) -> bool:
-        """Takes the right to fetch these blocks, unless another process has it for one of them."""
+        """Take the right to fetch these blocks, unless another process has it for one of them."""
         return self._record_lock(fcntl.F_WRLCK, first, count)
 
     def unlock(self, first: int, count: int) -> None:

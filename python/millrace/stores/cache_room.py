@@ -53,7 +53,7 @@ def folder_lock(folder: Path) -> Iterator[int | None]:
 
 
 def read_usage(lock_fd: int) -> Usage | None:
-    """None: nobody knows."""
+    """The recorded usage; None if the record is missing, damaged, or from before the machine's last start."""
     raw = os.pread(lock_fd, _RECORD.size, 0)
     if len(raw) < _RECORD.size:
         return None
@@ -62,17 +62,17 @@ def read_usage(lock_fd: int) -> Usage | None:
 
 
 def write_usage(lock_fd: int, usage: Usage) -> None:
-    """Before what is counted grows."""
+    """Record the usage; call it before the counted entries grow."""
     raw = _RECORD.pack(usage.used, usage.owed, _boot(), 0)[:-4]
     try:
         os.pwrite(lock_fd, raw + struct.pack("<I", zlib.crc32(raw)), 0)
     except OSError:
-        os.ftruncate(lock_fd, 0)  # what stands there is too low now
+        os.ftruncate(lock_fd, 0)  # the old record is too low now
 
 
 @functools.lru_cache(1)
 def _boot() -> bytes:
-    """The machine's start, the same for all its containers; zeros: it cannot be told."""
+    """The id of the machine's last start, the same for all its containers; zeros if it is not known."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_bytes()[:36].ljust(36, b"\0")
     except OSError:
@@ -86,16 +86,16 @@ def remove(*paths: Path) -> None:
 
 
 class Room:
-    """What the entries of a folder may have on the disk: `max_bytes`, or what leaves a tenth of it free.
-    Everything here happens under the folder's lock.
+    """The disk room for the entries of a folder: `max_bytes`, or so much that a tenth of the disk stays free.
+    Call all methods under the folder's lock.
     """
 
     def __init__(self, folder: Path, max_bytes: int | None) -> None:
         self._folder, self._max_bytes, self.evicted = folder, max_bytes, 0
 
     def make(self, need: int, keep: str, lock_fd: int) -> bool:
-        """Counts `need` more bytes, and evicts what has to go for them. Looks at the entries if what is known
-        of them is not enough.
+        """Count `need` more bytes, and evict entries if necessary; returns whether the bytes fit. Looks at
+        the entries only if the recorded usage leaves too little room.
         """
         usage, fits = read_usage(lock_fd), True
         if usage is None or usage.used + need > self._limit(usage):
@@ -104,11 +104,11 @@ class Room:
         return fits
 
     def _make_room(self, need: int, keep: str) -> tuple[Usage, bool]:
-        """Evicts until `need` more bytes fit; what all have then, and whether they do. Under the folder's
-        lock, so half-made files are nobody's and go.
+        """Evict until `need` more bytes fit. Returns (the usage then, whether the bytes fit). This runs under
+        the folder's lock, so half-made files have no owner, and are removed.
 
-        Looks at every file of the folder, a few microseconds each; at locks only where they matter. Where
-        that takes long, more room is made than is needed, so that the next ones need not look.
+        Looks at every file of the folder, a few microseconds each, and at locks only where they matter. In a
+        folder with many entries, more room is made than is needed, so that the next calls need not look.
         """
         entries, files = [], {}
         for item in list(os.scandir(self._folder)):
@@ -158,7 +158,8 @@ class Room:
             return not alone
 
     def _evict(self, stem: str) -> bool:
-        """Unless it is in use. Whoever opens it meanwhile finds it locked, or without a name."""
+        """Remove the entry unless it is in use. A process that opens it meanwhile finds it locked or removed.
+        """
         with self._alone(stem) as alone:
             if alone:
                 remove(self._folder / f"{stem}.map", self._folder / f"{stem}.data")
@@ -167,7 +168,7 @@ class Room:
 
     @contextlib.contextmanager
     def _alone(self, stem: str) -> Iterator[bool]:
-        """Whether nobody has this entry in use; then nobody begins to meanwhile."""
+        """Context: whether this entry is not in use; if so, no process can begin to use it inside."""
         try:
             fd = open_descriptor(self._folder / f"{stem}.map", os.O_RDONLY)
         except FileNotFoundError:

@@ -8,9 +8,9 @@ among twenty requests halve it, once a second at most. Rounds in which the consu
 requests back say nothing and are not counted. So requests in flight settle at bandwidth x latency, whatever
 the number of shards.
 
-Hedging. A request for a full range that takes longer than three times the 95th percentile of the last 64 gets
-a second one beside it for what is missing; both fill the same blocks, the first to finish ends the other. At
-most one request in twenty is a second one.
+Hedging. If a request for a full range takes longer than three times the 95th percentile of the last 64, a
+second request for the missing bytes runs beside it. Both fill the same blocks; the first to finish ends the
+other. At most one request in twenty is a second one.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Hedging:
     async def run(
         self, full: bool, first: Callable[[], Awaitable[None]], second: Callable[[], Awaitable[None]]
     ) -> None:
-        """Awaits `first()`, and `second()` beside it if that takes long; the first to finish ends the other.
-        `full`: a request for a full range, whose time is compared with others'.
+        """Await `first()`, and `second()` beside it if that takes long; the first to finish ends the other.
+        `full`: the request is for a full range, so its time is compared with others'.
         """
         self.requests += 1
         started = time.monotonic()

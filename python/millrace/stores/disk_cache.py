@@ -1,21 +1,20 @@
 """A cache of objects on a local disk, shared by all processes of the node that name the same folder. No
 server, no named memory.
 
-An entry is one version of an object (its map says which: size, ETag or date; another one takes its place;
-what has neither is not cached), known by its URL without signatures (millrace/_common/signed_urls.py), a
-sparse file that fills block by block. A block counts once its checksum stands in the map beside it, so a
-process may be killed at any instruction: what it had finished stays, and whoever reads the object next goes
-on from there. Blocks that come from the disk are verified before they are read, by everyone who opens the
-entry, and so is all that was written before the machine started last; one that does not match is fetched
-again. Nothing is flushed: after a crash of the machine the verification finds what did not reach the disk.
-    What has stayed in memory since some process verified or wrote it is not verified again, as long as nobody
-    wrote to the file (src/io/verified_blocks.h says what that rests on).
+An entry is one version of an object, a sparse file that fills block by block. Its name is the URL without
+signatures (millrace/_common/signed_urls.py). Its map tells the version: size, and ETag or date; another
+version replaces the entry, and objects with neither ETag nor date are not cached. A block counts once its
+checksum is in the map, so a process may be killed at any instruction: its finished blocks stay, and the next
+reader of the object continues from there. Each process that opens the entry verifies blocks from the disk
+before reading them, and all blocks written before the machine's last start; a block that does not match is
+fetched again. Nothing is flushed: after a crash of the machine the verification finds bytes that did not
+reach the disk. Blocks that stayed in memory since a process verified or wrote them are not verified again, as
+long as no process wrote to the file (src/io/verified_blocks.h has the reasons).
 
-An entry that is whole is read like a local file (src/io/cached_file.h), without a request when the store said
-`fresh_seconds` ago or later that it is the object's version still, to any process of the node, and since this
-cache object was made. So every run asks once for each object, whatever was cached before, and again only
-after that time. A store that cannot be reached when it is asked has said nothing against what is here whole:
-that is read, with one warning.
+A complete entry is read like a local file (src/io/cached_file.h). It needs no request if the store has
+confirmed the version to any process of the node within `fresh_seconds`, and since this cache object was made.
+So every run asks once for each object, whatever was cached before, and again only after that time. If the
+store cannot be reached then, a complete entry is read, with one warning.
 
 Room. A process that is going to fetch an object makes room for it under the folder's lock: least recently
 used entries go, those in use never. An entry in use counts as large as the object, one not in use as what it
@@ -97,8 +96,8 @@ class DiskCache:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._files: list[Any] = []  # BlockFiles whose numbers are not added up yet
-        self._counts = CacheCounts()  # of what is read without them
+        self._files: list[Any] = []  # BlockFiles with numbers that are not added up yet
+        self._counts = CacheCounts()  # of reads without BlockFiles
         self._blocks: Counter[str] = Counter()  # of the files that are gone
         self._bypassed = self.room.evicted = 0
         self._rest_until = self._trusted_until = 0.0
@@ -117,7 +116,8 @@ class DiskCache:
     # ------------------------------------------------------------------ opening
 
     def knows(self, url: str) -> bool:
-        """Some version of the object has an entry. A hint: it may be gone when it is opened."""
+        """Whether some version of the object has an entry. A hint: the entry may be gone when it is opened.
+        """
         if time.monotonic() < self._rest_until:
             return False
         return os.path.exists(self.folder / f"{_stem(url)}.map")
@@ -230,14 +230,14 @@ class DiskCache:
         except (FileNotFoundError, BlockingIOError):
             pass
         except OSError as error:
-            if error.errno != errno.EINVAL:  # a FIFO, say, is removed as what is damaged
+            if error.errno != errno.EINVAL:  # EINVAL, as for a FIFO: removed like a damaged entry
                 raise
         finally:
             for fd in fds:
                 unlock(fd)
                 os.close(fd)
-        # None there, another version, or damaged: those who have it open keep their descriptors, the next
-        # ones get a new entry.
+        # No entry, another version, or a damaged one: processes that have it open keep their descriptors, the
+        # next ones get a new entry.
         remove(data, map_path)
         return None
 
@@ -250,7 +250,7 @@ class DiskCache:
             self._warn(reason)
 
     def give_up(self, code: int) -> None:
-        """The disk failed: a minute without the cache."""
+        """Do without the cache for a minute, because the disk failed."""
         self._rest_until = time.monotonic() + REST_SECONDS
         self._bypass(os.strerror(code))
 

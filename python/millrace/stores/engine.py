@@ -57,13 +57,15 @@ class Engine:
         self._owners.add(owner)
 
     def release(self, owner: Any) -> None:
-        """On the engine's thread. The last one to go ends it, unless somebody comes within a moment."""
+        """Release `owner`; call it on the engine's thread. Without owners, the engine ends after
+        IDLE_SECONDS.
+        """
         self._owners.discard(owner)
         if not self._owners:
             self.loop.call_later(IDLE_SECONDS, self._end_if_idle)
 
     def end(self) -> None:
-        """From another thread, whoever still owns it: reads that wait raise, and the thread has gone."""
+        """End the engine from another thread, even if it has owners: waiting reads raise, its thread ends."""
         with contextlib.suppress(RuntimeError):  # its loop has ended already
             self.post(self._end_now)
         self._thread.join(EXIT_SECONDS)
@@ -104,7 +106,7 @@ class Engine:
         client = self._clients.pop(key, None) or client_for(location, options, connect_timeout)
         self._clients[key] = client
         if len(self._clients) > MOST_CLIENTS:
-            del self._clients[next(iter(self._clients))]  # used longest ago; whoever has it goes on with it
+            del self._clients[next(iter(self._clients))]  # the least recently used; its users keep it
         return client
 
 

@@ -1,9 +1,9 @@
-"""What went wrong with a request: worth another try, or an error for the reader, of the type that a local
-file would give.
+"""Classifies the failure of a request: it is worth another try, or an error for the reader, of the type that
+a local file would give.
 
 404 -> FileNotFoundError; 401, 403, expired or missing credentials -> PermissionError; an object that changed
-while it was read, or whose bytes cannot be what the store says -> CorruptDataError; a store that stays away
--> TimeoutError, ConnectionError or OSError. Every message names the URL and what to do.
+while it was read, or with bytes that contradict the store's answer -> CorruptDataError; a store that stays
+away -> TimeoutError, ConnectionError or OSError. Every message names the URL and the remedy.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ def changed(url: str, what: str) -> CorruptDataError:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status behind an exception of obstore, aiohttp, requests or botocore; None when there was
-    none.
-    """
+    """The HTTP status in an exception of obstore, aiohttp, requests or botocore; None if there is none."""
     for name in ("status", "status_code", "code"):
         value = getattr(error, name, None)
         if isinstance(value, int) and 100 <= value < 600:

@@ -23,10 +23,9 @@ from .settings import Location, Settings, locate
 from .transfer import Transfer
 
 LOOK_AHEAD = 64  # URLs drawn before their turn
-# What is done for many in a row finds its code and tables in the CPU's caches, from which reading a shard
-# removes them.
+# Work for many shards in a row finds its code and tables in the CPU's caches; reading a shard evicts them.
 DRAWN_AT_ONCE = 16
-OPENED_AT_ONCE = 8  # of what is cached
+OPENED_AT_ONCE = 8  # of cached shards
 
 
 def open_source(
@@ -39,12 +38,12 @@ def open_source(
 ) -> ByteSource:
     """A file or an object of a store, `url`, for reads at any offset by any thread.
 
-    Reads in a row are noticed and read ahead of (16 MiB at most). `memory`: bytes of this object that are
-    kept, the least recently used going first; with `cache` it lies there instead. `store_options`: for
-    obstore or fsspec; `settings`: see `Settings`. The source is its own end:
-    when the last reference goes, so do its requests. Errors: FileNotFoundError, PermissionError (refused or
-    expired credentials), CorruptDataError (the object changed), OSError; UnavailableError when a package is
-    missing, or in a process forked after the opening.
+    Consecutive reads start a read-ahead (16 MiB at most). `memory`: bytes of this object that are kept in
+    memory, least recently used ones dropped first; with `cache` they are kept there instead. `store_options`:
+    for obstore or fsspec; `settings`: see `Settings`. The source needs no close(): its requests end with the
+    last reference to it. Errors: FileNotFoundError, PermissionError (refused or expired credentials),
+    CorruptDataError (the object changed), OSError; UnavailableError when a package is missing, or in a
+    process forked after the opening.
     """
     location = locate(url)
     if location.local is not None:
@@ -138,8 +137,8 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         return self
 
     def __next__(self) -> tuple[str, ByteSource]:
-        """The next shard's URL and bytes. Raises what its opening met, at its turn; the next call goes on
-        behind it.
+        """The next shard's URL and bytes. Raises the error of the shard's opening when it is the shard's
+        turn; the next call returns the shard after it.
         """
         if self._closed:
             raise UnavailableError("this stream of shards was closed; call open_shards() again")
@@ -274,13 +273,13 @@ def open_shards(
 ) -> ShardStream:
     """Shards one after the other, as (url, ByteSource), each to be read from front to back.
 
-    Requests for what comes next, across the borders of shards, are in flight while one is read: as many as
-    bandwidth and latency ask for (stores/control.py), with at most `memory` bytes here or on their way. What
-    lies behind the reader is let go; going back works and asks again. Up to 64 URLs are drawn before their
-    turn, so `urls` may be endless. Local paths and file:// are opened as they are. `settings`: see Settings
-    (max_requests, request_bytes, stall_timeout, connect_timeout, retries, hedge). Nothing is opened before
-    the first next(). `cache`: a `DiskCache` or its folder; `store_options`: for obstore or fsspec. ValueError
-    for settings; next() raises as open_source() does.
+    While one shard is read, requests for the next bytes are in flight, also for the next shards: as many as
+    bandwidth and latency need (stores/control.py), with at most `memory` bytes in memory or in flight. Bytes
+    before the reader's position are dropped; a reader that goes back works, and they are requested again. Up
+    to 64 URLs are drawn before their turn, so `urls` may be endless. Local paths and file:// are opened as
+    local files. `settings`: see Settings (max_requests, request_bytes, stall_timeout, connect_timeout,
+    retries, hedge). Nothing is opened before the first next(). `cache`: a `DiskCache` or its folder;
+    `store_options`: for obstore or fsspec. ValueError for settings; next() raises as open_source() does.
     """
     return ShardStream(
         urls, Settings(memory=memory, store_options=store_options or {}, **settings), DiskCache.of(cache)

@@ -209,7 +209,7 @@ class Transfer:
                 self.entry.unlock(first, count)
 
     def fail(self, error: BaseException) -> None:
-        """Readers, or who waits for the object to be opened, get this error."""
+        """Give this error to readers, or to the code that waits for the object to be opened."""
         final, ready = classify(error, self.location.url)[1], self.ready
         if ready is not None and not ready.done():
             ready.set_exception(final)
@@ -217,8 +217,8 @@ class Transfer:
             self.file.fail(*as_block_failure(final))
 
     async def _claim(self, first: int, count: int) -> bool:
-        """True: the blocks are ours to bring. False: another process brought them. Locks of killed processes
-        are the kernel's to end.
+        """Claim the blocks. True: this process has to bring them. False: another process brought them. The
+        kernel releases the locks of killed processes.
         """
         waited, pause, missing = time.monotonic(), 0.005, -1
         while True:
@@ -235,7 +235,7 @@ class Transfer:
             if now_missing != missing:
                 missing, waited = now_missing, time.monotonic()
             elif time.monotonic() - waited > FOREIGN_SECONDS:
-                return True  # whoever holds them does nothing; the same bytes twice do no harm
+                return True  # their holder is idle; the same bytes twice do no harm
             await asyncio.sleep(pause)
             pause = min(0.05, pause * 1.5)
 
@@ -310,8 +310,8 @@ class Transfer:
         self.owner.chunk_bytes = int(min(MOST_CHUNK_BYTES, max(CHUNK_BYTES, rate / 20)))
 
     def _write(self, start: int, rest: bytearray, chunk: Any, end: int) -> int:
-        """The chunk at `start`, behind what was left over before; how many bytes were new. To a disk, all but
-        what is left over now.
+        """Write `rest`, kept from the last call, and the chunk at `start`; return how many bytes were new.
+        With a cache entry, bytes past the last aligned place are kept in `rest`.
         """
         if self.entry is None:
             return self.opened.write(start, chunk)
@@ -327,8 +327,8 @@ class Transfer:
         return new
 
     def _reader_went_back(self) -> bool:
-        """To a block that was let go: what comes here is not what it waits for, and it is what this waits
-        for.
+        """Whether the reader went back to a dropped block: it waits for bytes that this request does not
+        bring, and this request waits for the reader.
         """
         file = self.opened
         return file.filled(file.stats()["position"] // self.block_bytes) == 0

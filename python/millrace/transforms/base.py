@@ -48,7 +48,7 @@ class Transform(torch.nn.Module):
         raise NotImplementedError
 
     def forward(self, inpt: Picture) -> Any:
-        get_dimensions(inpt)  # refuses what is no picture, here rather than somewhere inside a kernel
+        get_dimensions(inpt)  # refuses other objects than pictures here, not inside a kernel
         return self.transform(inpt, self.make_params([inpt]))
 
     def extra_repr(self) -> str:

@@ -27,7 +27,7 @@ class RandomBatchSize:
     The draw is a function of (seed, epoch, number of the batch in the epoch // every), and of nothing else:
     all ranks draw the same, with any number of workers, and a run that resumes goes on as if it had not
     stopped. The epoch counts the loader's iterators, from 0. Two of these with the same `seed`, `every` and
-    number of sizes draw the same place in their lists, so sizes that belong together stand at the same place.
+    number of sizes draw the same place in their lists, so put sizes that belong together at the same place.
 
     Outside of a `millrace.DataLoader`, in torch's too, the first size is taken.
 
@@ -52,8 +52,8 @@ class RandomBatchSize:
         return self.sizes[self.place_of(epoch, batch)]
 
     def current(self) -> OneSize:
-        """That of the batch whose samples are being made, or collated, where this is called. UnavailableError
-        where the loader does not know which that is: with an IterableDataset, and on actors.
+        """The size of the batch that the calling code is making or collating. UnavailableError if the loader
+        does not know the batch: with an IterableDataset, and on actors.
         """
         return self.sizes[self.current_place()]
 

@@ -48,8 +48,8 @@ class ColorJitter(Transform):
 
 class RandomPhotometricDistort(Transform):
     """Changes brightness, contrast, saturation and hue, each by a factor within bounds, and puts the channels
-    into another order; each of the five with probability `p`. Contrast comes behind brightness or last, as
-    often.
+    into another order; each of the five with probability `p`. Contrast comes after brightness or last,
+    equally often.
     """
 
     def __init__(

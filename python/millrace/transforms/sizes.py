@@ -55,7 +55,7 @@ class RandomShortestSize(_DrawnSize):
 class ScaleJitter(_DrawnSize):
     """Fits the picture into `target_size` and then scales it by a random factor within `scale_range`.
 
-    As in torchvision, whose order of the sides is (width, height) here.
+    As in torchvision. The order of the sides is (width, height) here.
     """
 
     def __init__(

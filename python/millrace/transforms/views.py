@@ -16,8 +16,8 @@ class MultiView:
 
     `views`: lists, tuples and dicts, in each other, of transforms. In a `millrace.DataLoader` the picture is
     read and decoded once for all of them. Every view then ends in a fixed size, and all have one dtype.
-    ValueError when there is none, or where two are known to have other dtypes; TypeError for what is no
-    transform.
+    ValueError if there is no view, or if two views are known to differ in dtype; TypeError for an object that
+    is no transform.
     """
 
     def __init__(self, views: Any) -> None:

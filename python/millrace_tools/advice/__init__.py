@@ -126,8 +126,8 @@ def facts_of(loader: Any) -> Facts:
 
 
 def _whole_pictures(pictures: Mapping[str, Any] | None) -> str:
-    """The call behind at least half of the pictures that were decoded whole, where those are the most. None:
-    of a native engine, which counts none.
+    """The call that made at least half of the pictures that were decoded whole, if those are the majority.
+    `pictures` is None for a native engine, which counts none.
     """
     if pictures is None:
         return ""

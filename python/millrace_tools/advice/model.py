@@ -63,11 +63,11 @@ class Costs:
         return self.cpu / (1 - self.contention) < 0.5 * self.work
 
     def crowding(self, more: int) -> float:
-        """How much less of a CPU each of `more` workers gets than each of those there are now, where other
+        """How much less of a CPU each of `more` workers gets than each of the present workers, if other
         programs want the CPUs, too.
 
-        Whoever is ready gets an equal share. `others` is how many else are ready at a time, from what the
-        workers could not have.
+        Each thread that is ready gets an equal share. `others`: how many other threads are ready at a time,
+        computed from the CPU time that the workers could not have.
         """
         now = max(1, self.workers)
         others = max(0.0, self.cores / (1 - self.contention) - now)

@@ -21,10 +21,10 @@ _ANSWER_S = 0.0004  # the consumer's part of a batch from a worker, when none ha
 class Suggestion:
     """One change to a loader.
 
-    what: "3 more workers". code: to paste. why: what it follows from.
-    samples_per_second: what is foretold; gain: that over the present rate.
-    at_most: it is what would be if the change cost nothing, not what it will be.
-    arguments: of the loader, where the change is just these.
+    what: "3 more workers". code: to paste. why: the reason.
+    samples_per_second: the predicted rate; gain: that over the present rate.
+    at_most: the prediction assumes that the change costs nothing, so it is an upper bound.
+    arguments: of the loader, if the change is just these.
     """
 
     what: str  # "3 more workers"
@@ -130,7 +130,7 @@ def _workers(to: Suggestions) -> None:
 
 
 def _holds_the_gil(to: Suggestions) -> bool:
-    """Threads whose Python code takes turns: all of them together compute no more than one CPU does."""
+    """Whether Python threads take turns: all of them together compute no more than one CPU does."""
     workers = to.profile["workers"]
     cpu = sum(seconds for worker in workers for seconds in worker["cpu_seconds"].values())
     return len(workers) > 1 and 0.6 < cpu / to.profile["wall_seconds"] < 1.15 and to.of_work("fetch") < 0.5
@@ -254,7 +254,7 @@ def _hot(to: Suggestions) -> None:
 
 
 def _bigger_batches(to: Suggestions) -> None:
-    """Tiny samples, whose batches cost more than they do."""
+    """Tiny samples, in batches that cost more than the samples do."""
     size, now = to.settings.get("batch_size"), to.costs
     fixed = now.handover + now.draw
     if not size or to.share("handover", "draw") < 0.5 or fixed > 0.005:

@@ -47,24 +47,24 @@ def bench(
     on_error: str = "raise",
     progress: bool = False,
 ) -> BenchResult:
-    """Finds the arguments with which a DataLoader is fastest over `dataset`, and what torch's reaches, in the
-    same run.
+    """Finds the arguments with which a DataLoader is fastest over `dataset`, and the rate of torch's loader
+    in the same run.
 
     Args:
-        dataset: a dataset, a function that makes one, a DataLoader of torch or millrace, whose arguments are
+        dataset: a dataset, a function that makes one, a DataLoader of torch or millrace: its arguments are
             taken over; or the name of one of them, "module:name" or "script.py:name", which is then loaded in
-            a process of its own. What is no name is forked from this process, as worker processes are, so
-            nothing of it changes here.
+            a process of its own. An object is forked from this process, as worker processes are, so nothing
+            of it changes here.
         batch_size: default: the loader's, else 64. collate_fn: the same. shuffle: each epoch in random order.
-        workers, prefetch, pin, methods: what is tried; methods of "native", "process", "thread". Default:
-        what fits the CPUs.
-        step_seconds: what the training loop does between two batches takes so long; step_on: on a "gpu" (the
-            loop sleeps) or the "cpu" (busy).
+        workers, prefetch, pin, methods: the values to try; methods of "native", "process", "thread". Default:
+        values that fit the CPUs.
+        step_seconds: time of the training loop between two batches; step_on: on a "gpu" (the loop sleeps) or
+            the "cpu" (busy).
         with_torch: whether torch's loader is measured, too.
-        steps, seconds: how long each point is measured; default: what the budget allows, up to 3 s.
+        steps, seconds: how long each point is measured; default: as the budget allows, up to 3 s.
         repeats: of the final. budget: seconds that all measurements together take, about.
         on_error: "skip", "replace": as the loader's; then torch's, which cannot, is not measured.
-        progress: say on stderr what is measured.
+        progress: say on stderr which point is measured.
 
     ValueError for arguments that cannot be; LoadFailed, DatasetFails (samples that raise: which, and their
     share) and NothingMeasured, RuntimeErrors of `millrace_tools.bench`, where there is no result.

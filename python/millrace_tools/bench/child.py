@@ -13,11 +13,13 @@ from typing import Any
 
 from millrace import _core
 
-_GRACE_MS = 2000  # between the end of whoever started a process, and its own
+_GRACE_MS = 2000  # between the end of the process that started this one, and its own
 
 
 def end_with_parent(parent: int) -> None:
-    """First of all in a process of the benchmark, whatever the dataset's code is doing then."""
+    """Ends this process after its parent's end, whatever the dataset's code is doing then. Called first in
+    each process of the benchmark.
+    """
     _core.end_with_process(parent, _GRACE_MS)
 
 

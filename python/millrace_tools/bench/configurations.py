@@ -1,5 +1,5 @@
-"""One way to load: whose loader, where Python runs, how many workers, how far ahead; the arguments that say
-so; and what the user may choose about a bench run, checked.
+"""One way to load: the loader (torch's or millrace's), where Python runs, how many workers, how far ahead;
+the arguments for it; and the user's choices about a bench run, checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUDGET_S = 120.0
 
 @dataclass(frozen=True)
 class Options:
-    """Times in seconds. None: chosen by what is found. ValueError for what cannot be."""
+    """The user's options. Times in seconds. None: chosen by measurement. ValueError for impossible values."""
 
     workers: Sequence[int] | None = None
     prefetch: Sequence[int] | None = None
@@ -100,12 +100,12 @@ class Configuration:
         return max(1, self.workers * (self.prefetch or 1))
 
     def effort(self) -> tuple[int, int, bool, int]:
-        """Less is less to ask of a machine: what is preferred among equals."""
+        """The load on a machine, as a sort key: the least is preferred among equals."""
         return self.workers, self.prefetch or 0, self.pin, METHODS.index(self.method)
 
 
 def arguments(configuration: Configuration, source: Source, facts: dict[str, Any]) -> dict[str, Any]:
-    """What the loader's class gets besides the dataset, in the order in which people write it."""
+    """Arguments for the loader's class besides the dataset, in the order in which people write them."""
     given = dict(source.torchs() if configuration.side == "torch" else source.given)
     persistent = given.pop("persistent_workers", not source.is_iterable and not source.is_loader)
     found: dict[str, Any] = {

@@ -72,11 +72,11 @@ _MOST_ERRORS = 5
 
 @dataclass(frozen=True)
 class Task:
-    """`step_s`: what the loop does between two batches takes so long; asleep, or busy on one CPU. `seconds`
-    or `steps` to measure.
+    """`step_s`: time of the loop between two batches, asleep or busy on one CPU. `seconds` or `steps` to
+    measure.
 
-    `warm_s`: what comes before it at least, for workers whose memory is fresh; `limit_s`: when to end with
-        what there is.
+    `warm_s`: at least so long before the measurement, for workers with fresh memory; `limit_s`: when to end
+        with the results so far.
     """
 
     seconds: float

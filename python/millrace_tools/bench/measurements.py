@@ -1,5 +1,5 @@
-"""What has been measured, and how one more measurement is made within the budget; on stderr, what is best so
-far: a bar in a terminal, else a line for each measurement.
+"""The measurements so far, and one more measurement within the budget; on stderr, the best one so far: a bar
+in a terminal, else a line for each measurement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Progress(StatusLine):
         self.start, self.phase, self.best = time.monotonic(), "", ""
 
     def say(self, text: str, lasting: bool = True) -> None:
-        """In a terminal a bar, until the next is said; else a line, of what is `lasting`."""
+        """Shows progress: in a terminal a bar, until the next text; else a line, if the text is `lasting`."""
         elapsed, best = time.monotonic() - self.start, f"; best so far {self.best}" if self.best else ""
         if self.is_shown:
             self.show(f"{bar(elapsed / self._budget)} {text}{best}")

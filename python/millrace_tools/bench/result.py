@@ -1,4 +1,4 @@
-"""BenchResult: what was measured, what is best, as a table, as arguments to paste, as JSON."""
+"""BenchResult: the measurements and the best of them, as a table, as arguments to paste, as JSON."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ class BenchResult:
 
 
 def cells(row: Row) -> list[str]:
-    """What stands under HEAD."""
+    """The cells under HEAD."""
     return [
         str(row.configuration),
         count_text(row.rate),

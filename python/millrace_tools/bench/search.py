@@ -26,14 +26,14 @@ LEAST_NOISE = 0.02  # configurations closer than this are equal, however quiet t
 _SHORT_NOISE, _MOST_NOISE = 0.05, 0.10  # as far as short measurements tell
 _GRID, _AROUND, _FINAL = 0.40, 0.65, 1.0  # shares of the budget, by the end of each phase
 _WINDOW_S = (0.25, 2.0, 3.0)  # shortest, longest, longest of the final
-_WARM_S = 1.0  # at most, before each window of the final: what is told is how it goes on, not how it begins
+_WARM_S = 1.0  # at most, before each window of the final: the result is the steady rate, not the start
 _FINALISTS, _TORCHS, _LEAST_REPEATS, _MOST_RUNGS = 3, 2, 2, 4
 _CLOSE = 0.15  # to torch's best: measured again beside it
 _HELPS = 1.05  # what twice the workers must give
 
 
 class Search(Measurements):
-    """Decides what is measured; the decisions are in `winner`, `runner_up`, `torch`, `tied`, `notes`.
+    """Decides which points are measured; results are in `winner`, `runner_up`, `torch`, `tied`, `notes`.
 
     After an exception, Ctrl-C included, they hold what was known until then.
     """
@@ -89,7 +89,7 @@ class Search(Measurements):
             return
         self.batch_s = sample_s * min(batch_size, facts["length"] or batch_size)
         if facts["native"]:
-            self.batch_s /= self._cpus  # whose threads share a batch
+            self.batch_s /= self._cpus  # its threads share a batch
         if self.batch_s > budget / 4:
             raise NothingMeasured(
                 f"a sample takes {amount(sample_s, 's')}, a batch of {batch_size} about"

@@ -1,15 +1,15 @@
-"""The process in which a dataset is loaded once, and from which each measurement's own process is forked.
+"""The process that loads a dataset once, and from which each measurement's own process is forked.
 
     parent ──commands──▶ server: imports, loads ──fork──▶ child: one measurement, then its end, with all its
            workers ◀──answers──
 
-So each configuration begins with the same memory, generators and caches, and what the last one left behind
-(threads, fork handlers, pools) is gone. Where loading has left behind what does not survive a fork (threads,
-open files whose position forks would share, CUDA) the server measures itself, and the parent starts another
+So each configuration begins with the same memory, generators and caches, and leavings of the last one
+(threads, fork handlers, pools) are gone. If loading leaves things that do not survive a fork (threads, open
+files with a position that forks would share, CUDA), the server measures itself, and the parent starts another
 for the next configuration.
 
 How it ends: when the parent closes the connection, or dies, the server ends its child's process group and
-goes. Server and child also end some time after whoever started them; see child.py.
+goes. Server and child also end some time after the process that started them; see child.py.
 """
 
 from __future__ import annotations

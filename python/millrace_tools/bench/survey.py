@@ -26,11 +26,11 @@ class EmptyDataset(ValueError):
 
 
 def probe(source: Source, seconds: float) -> dict[str, Any]:
-    """What is known before measuring: plain values. EmptyDataset where there is nothing to measure; errors of
+    """Facts known before measuring: plain values. EmptyDataset if there is nothing to measure; errors of
     making a loader.
 
     Reads some samples, so that their cost is known: `sample_seconds`, None when none was read. A sample that
-    raises is no error here but told, as "failed", so that survey() is asked.
+    raises is no error here but reported, as "failed", so that the caller asks survey().
     """
     length = source.length
     if length == 0:

@@ -1,5 +1,5 @@
-"""What is measured: a dataset or a loader that `module:name` or `script.py:name` names, or that is there
-already.
+"""The target of a bench run: a dataset or a loader that `module:name` or `script.py:name` names, or an object
+at hand.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ class Target:
             divided(self.collate, "--collate ")
 
     def load(self) -> Source:
-        """Imports and calls what is named; what that raises passes through. ValueError for what is no
-        dataset.
-        """
+        """Imports and calls the named object; its errors pass through. ValueError if it is no dataset."""
         thing = named(self.text) if self.live is None else called(self.live, self.text)
         source = source_of(thing, self.text)
         collate = named(self.collate, call=False) if isinstance(self.collate, str) else self.collate
@@ -98,12 +96,12 @@ class Source:
 
     @property
     def length(self) -> int | None:
-        """Samples of the dataset; None: it does not say."""
+        """Samples of the dataset; None if it has no length."""
         return length(self.dataset)
 
 
 def source_of(thing: Any, text: str) -> Source:
-    """ValueError for what is neither a loader nor a dataset."""
+    """The source of a loader or dataset. ValueError for anything else."""
     if isinstance(thing, DevicePrefetcher):
         raise ValueError(
             f"{text} is a DevicePrefetcher; name the loader in it, which may have device= itself"

@@ -132,7 +132,7 @@ def _check_remote(given: argparse.Namespace) -> None:
 
 
 def _nodes(made: Any, rate: Any | None, given: argparse.Namespace, **otherwise: Any) -> Any:
-    """A RemoteEstimate. `otherwise`: of what is neither given nor measured."""
+    """A RemoteEstimate. `otherwise`: defaults for values that are neither given nor measured."""
     values = {name: vars(given)[name] for name in _WITH_REMOTE if vars(given)[name] is not None}
     if rate is not None:
         here = len(os.sched_getaffinity(0)) / local_world_size()
@@ -165,7 +165,7 @@ def _estimated(given: argparse.Namespace) -> tuple[Any, str, Any | None]:
         others = " or ".join(f"--{way}" for way in _HAVE[name])
         message = f"--{name.replace('_', '-')} is needed, or a {others}, which has it"
         refuse({message: all(chosen[way] is None for way in _HAVE[name])})
-    # what is wrong with the numbers shows before anything is measured
+    # errors in the numbers show before anything is measured
     estimate(**{**values, **dict.fromkeys(unknown, 1)})
     rate = _rate(given)
     if rate is None:

@@ -26,9 +26,9 @@ def command(
     stopped: str = "stopped",
     wrong: tuple[type[Exception], ...] = (),
 ) -> Callable[[Callable[[argparse.Namespace], int]], Command]:
-    """Makes of a verb's main(), which gets the values of these options and of --json, a function of the words
-    behind the verb. The exit status is main's, or 130 after Ctrl-C, 2 for wrong words and for errors of the
-    kinds `wrong`, 1 for others, which are printed.
+    """Makes a function of a command's words from a verb's main(). main() gets the values of these options and
+    of --json; the words are those after the verb. The exit status is main's, or 130 after Ctrl-C, 2 for wrong
+    words and for errors of the kinds `wrong`, 1 for others, which are printed.
     """
     parser = argparse.ArgumentParser(prog=f"millrace {verb}", description=description)
     for names, settings in options:

@@ -1,4 +1,4 @@
-"""`millrace inspect URL...`: what is in shards, and what is broken in them."""
+"""`millrace inspect URL...`: the content of shards, and their damage."""
 
 from __future__ import annotations
 

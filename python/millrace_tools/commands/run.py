@@ -83,7 +83,7 @@ def _run_script(script: str, main: ModuleType) -> int:
 
 
 def _without_our_frames(main: ModuleType) -> Any:
-    """An excepthook whose traceback begins in the script."""
+    """An excepthook with a traceback that begins in the script."""
     names = vars(main)
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -42,10 +42,10 @@ def need_of(
     batch_size: int | None = None,
     length: int | None = None,
 ) -> Need:
-    """What `examine()` compares a machine with: one rank's samples, and how many of them a second.
+    """The need that `examine()` compares a machine with: one rank's samples, and how many of them a second.
 
     kind: "jpeg224" (224 x 224 float32 of photos), "tokens" or "rows".
-    sample_bytes: of a stored sample; None: what is usual, or the files' own size.
+    sample_bytes: of a stored sample; None: the usual size, or the files' own.
     rate: samples a second that the model needs; or step_ms and batch_size, from which it follows.
     length: tokens of a sample, for kind "tokens".
 

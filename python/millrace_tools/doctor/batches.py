@@ -59,7 +59,7 @@ def own_photos(files: list[tuple[str, int]], rng: random.Random) -> Photos:
             facts = _core.probe_jpeg(data)
             if _core.decode_image(data) is None:
                 decode_with_pillow(data, path)
-                continue  # sound, but not decoded by the engine, whose speed is asked for
+                continue  # sound, but not decoded by the engine, and the engine's speed is wanted
         except (OSError, SyntaxError, ValueError) as error:
             photos.damaged.append(explained(error) if path in str(error) else f"{path}: {explained(error)}")
             continue
@@ -139,8 +139,9 @@ _BATCH = 32
 
 
 def time_pictures(photos: Photos, threads: int, seconds: float) -> dict[str, Any]:
-    """decode: whole pictures a second by one thread; pixels: a second; one, all: RandomResizedCrop(224)
-    samples a second, and the threads of `all`; bytes and own: of the photos, and whose they are.
+    """Rates of pictures. decode: whole pictures a second by one thread; pixels: a second; one, all:
+    RandomResizedCrop(224) samples a second by one thread and by `threads`; bytes: a photo's mean size; own:
+    whether the photos are the user's.
     """
     turn = itertools.count()
 
@@ -190,7 +191,7 @@ def _one_and_all(batches: Any, threads: int, seconds: float) -> dict[str, Any]:
 
 
 def _rate(batches: Iterator[int], seconds: float) -> float:
-    """Samples a second, behind the first batch."""
+    """Samples a second, after the first batch."""
     next(batches)
     begin = now = time.perf_counter()
     samples = 0

@@ -167,5 +167,5 @@ def _one_gpu(index: int, seconds: float, most_bytes: int) -> dict[str, Any]:
 
 
 def memory_for_buffers() -> int:
-    """Bytes that a measurement may take: an eighth of what is left, 64 MiB at most."""
+    """Bytes that a measurement may take: an eighth of the free memory, 64 MiB at most."""
     return max(1 << 20, min(_BYTES, _core.memory_budget()[0] // 8))

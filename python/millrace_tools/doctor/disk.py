@@ -72,7 +72,7 @@ def find_files(path: str, seconds: float = _LIST_SECONDS, most: int = _MOST_FILE
 
 
 def open_past_cache(path: str, size: int) -> tuple[int, str]:
-    """A descriptor whose reads come from the disk if possible, and how: a `bypass`."""
+    """(a descriptor that reads from the disk if possible, the way it bypasses the cache: a `bypass`)."""
     with contextlib.suppress(OSError):
         fd = open_descriptor(path, os.O_RDONLY | os.O_DIRECT)
         try:

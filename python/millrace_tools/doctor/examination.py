@@ -40,11 +40,11 @@ def examine(
     `quick`.
 
     Args:
-        path: a file, or the folder of a dataset, whose files are read; else a file of our own in `tmp`, or
-            the folder for temporary files.
+        path: a file, or the folder of a dataset: its files are read; else a file of our own in `tmp`, or the
+            folder for temporary files.
         url: an object of a store, at least some MB of it. root: where /proc, /sys, /dev/shm are looked for.
         store_options: for the store of `url`: credentials, endpoint, region, ...
-        say: called with what comes next.
+        say: called with a text about the next step.
 
     Returns JSON types: machine, software, disk, store, batches, memory_copy, gpus (measurements; rates per
     second, bytes), need, attainable (a list, the tightest that counts first), tightest, findings (a list, the

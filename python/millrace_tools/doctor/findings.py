@@ -1,4 +1,4 @@
-"""What is wrong here, and what to do about it, in sentences; the first one first.
+"""The machine's faults and their remedies, in sentences; the most urgent first.
 
 Most of it is tables of rules: when, level, subject, text, command.
 """

@@ -46,7 +46,7 @@ def within(seconds: float, work: Callable[[], Any], what: str) -> Any:
 
 
 def _started(work: Callable[[], None], failed: list[BaseException]) -> threading.Thread:
-    """A thread that runs it, whose error comes to `failed`; the process does not wait for it."""
+    """Starts a thread that runs `work`; its error goes to `failed`. The process does not wait for it."""
 
     def run() -> None:
         try:

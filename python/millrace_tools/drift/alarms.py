@@ -1,4 +1,4 @@
-"""What is said when batches have changed."""
+"""Alarms: the messages when batches have changed."""
 
 from __future__ import annotations
 

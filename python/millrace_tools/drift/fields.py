@@ -32,19 +32,20 @@ KINDS = (
 
 @dataclass(frozen=True)
 class DriftOptions:
-    """How `watch()` looks at batches.
+    """Options of `watch()`: how it looks at batches.
 
-    every: each so-manieth batch is looked at; those whose number (from 0, counted over epochs) divides by it,
-        and the first `first` ones. "auto" begins with 1 and takes powers of two up to 1024, so that what is
-        looked at costs less than `cost` of the loop's wall time.
+    every: each so-manieth batch is looked at: batches with a number (from 0, counted over epochs) that
+    divides
+        by it, and the first `first` ones. "auto" begins with 1 and takes powers of two up to 1024, so that
+        looking costs less than `cost` of the loop's wall time.
     first: batches at the beginning that are looked at in any case.
     cost: share of the wall time that "auto" may take, of one CPU; it aims at half.
     rows: samples of a batch that are looked at, spread evenly over it.
     values: numbers of a sample per channel or column, in 16 runs spread evenly over it.
-    exact: wait for the thread that looks rather than pass a batch over when it is behind; with a number for
-        `every`, what is looked at is then the same in each run.
+    exact: wait for the thread that looks, if it lags, rather than pass a batch over; with a number for
+        `every`, each run then looks at the same batches.
     fields: the only fields that are looked at; None: all that have numbers or texts.
-    ignore: what raises no alarm: kinds ("duplicates"), fields ("meta.time"), or both ("image:mean").
+    ignore: raises no alarm: kinds ("duplicates"), fields ("meta.time"), or both ("image:mean").
     false_alarms: the probability that a run has any false alarm, of whatever length, if samples are drawn as
         the reference's were.
     least: factor on the shifts below which nothing is reported (docs/drift.md lists them); 2 asks for changes
@@ -116,8 +117,8 @@ _DTYPES = {
 
 
 class Field(NamedTuple):
-    """`tensors`: one, whose rows are samples; of kind "ragged", one per sample. Kind "lengths": numbers of
-    characters.
+    """A field of a batch. `tensors`: one, with samples as its rows; for kind "ragged", one per sample. Kind
+    "lengths": numbers of characters.
     """
 
     name: str
@@ -237,7 +238,7 @@ def _walk_samples(path: str, values: Sequence[Any], found: list[Field]) -> None:
 
 
 def _tensor(value: Any) -> torch.Tensor | None:
-    """The tensor, or the array or PIL image as one, that can be read where it lies; None for what is none."""
+    """The tensor, array or PIL image as a tensor that can be read in place; None for other values."""
     if isinstance(value, torch.Tensor):
         if value.dtype not in _DTYPES or value.layout is not torch.strided or value.is_nested:
             return None

@@ -98,9 +98,9 @@ class DriftProfile:
     counted exactly up to 8,192 different ones, beyond that to total / 4,096 (Misra and Gries); the number of
     different samples is within about 5 % (HyperLogLog), by hashes of up to 4 KiB of each sample.
 
-    A file of it is JSON, for people too: `to_dict()` says what is in it. Profiles of ranks, workers or days
-    are added up by `merge()`. Made by `of()`, `load()` and `watch()`, not by hand: `native` is the engine's
-    part of it, `about` says how it was made, and goes into the file as it is.
+    A file of it is JSON, for people too: `to_dict()` documents it. Profiles of ranks, workers or days are
+    added up by `merge()`. Made by `of()`, `load()` and `watch()`, not by hand: `native` is the engine's part
+    of it, `about` says how it was made, and goes into the file as it is.
     """
 
     def __init__(self, native: _core.DriftStats, about: dict[str, Any] | None = None) -> None:

@@ -1,8 +1,8 @@
-"""watch(): a loader whose batches are looked at while they are used.
+"""watch(): a loader that also looks at its batches while they are used.
 
 The loop's thread only hands tensors over (20 us per batch that is looked at, 0.2 us per other one); a native
-thread samples their numbers without the GIL, then lets go of them. It has at most two batches waiting: where
-it is behind, batches are passed over.
+thread samples their numbers without the GIL, then lets go of them. At most two batches wait for that thread:
+when it lags, batches are passed over.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def watch(
         `.profile().save()`). None: only statistics.
     on_drift: "warn" (a DriftWarning), "raise" (a DriftError out of `next()`, which loses no batch), or a
         function of the DriftAlarm, called in the loop's thread. None: alarms are only kept, in `.alarms`.
-    options: which batches are looked at, how closely, and what is no drift; see DriftOptions.
+    options: which batches are looked at, how closely, and which changes are no drift; see DriftOptions.
 
-    Batches on a device are looked at before they are copied there, where the loader is millrace's and makes
+    Batches on a device are looked at before they are copied there, if the loader is millrace's and makes
     them on the host; of others 32 samples are copied back without waiting for them. ValueError at the first
     batch when the reference is of other fields.
     """
@@ -108,9 +108,9 @@ class WatchedLoader(Generic[T_co]):
         return self._watch.profile()
 
     def drift_stats(self) -> dict[str, Any]:
-        """batches: handed out; examined; dropped: passed over because the thread was behind; every: [batch,
-        every] from when on each so-manieth was looked at; seconds: CPU time of the looking thread;
-        handing_seconds: of the loop's.
+        """Counts of the watch. batches: handed out; examined; dropped: passed over because the thread lagged;
+        every: [batch, every] from when on each so-manieth was looked at; seconds: CPU time of the looking
+        thread; handing_seconds: time that the loop's thread spent.
         """
         return dict(_NO_STATS) if self._watch is None else self._watch.stats()
 
@@ -196,7 +196,7 @@ class _Watch:
             return
         self._send_copied(wait=True)
         self._examiner.finish()
-        self._begun = None  # what is done between epochs is not the loop's time
+        self._begun = None  # time between epochs is not the loop's
         self._notify()
 
     def profile(self) -> DriftProfile:

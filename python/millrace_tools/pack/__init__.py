@@ -1,4 +1,4 @@
-"""Data sets as shards: pack() writes them, transcode_jpeg() makes pictures whose parts can be decoded
+"""Data sets as shards: pack() writes them, transcode_jpeg() makes pictures with parts that can be decoded
 alone.
 """
 

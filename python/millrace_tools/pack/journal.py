@@ -23,7 +23,7 @@ _JOURNAL = "pack.journal"
 
 
 class Journal:
-    """Lines of JSON, the first of which says what is packed and how, each other one a complete shard. A line
+    """Lines of JSON: the first one is the plan of the pack, each other one is a complete shard. A line
     that was cut by a crash does not count: its shard is written again, to the same bytes.
 
     Raises FileExistsError when the folder holds anything but this pack, begun or complete.
@@ -87,7 +87,7 @@ class Journal:
         lines: list[dict[str, Any]] = []
         with open_regular(self._path, encoding="utf-8") as file:
             content = file.read()
-        for line in content.split("\n")[:-1]:  # behind the last newline is nothing, or a cut line
+        for line in content.split("\n")[:-1]:  # after the last newline is nothing, or a cut line
             try:
                 lines.append(json.loads(line))
             except ValueError:

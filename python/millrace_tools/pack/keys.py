@@ -1,8 +1,8 @@
 """Names of samples and fields inside shards: safe to unpack anywhere, and read back by every reader as they
-were written; and which samples of a source are packed, and in which order: functions of their keys, so that
-they are the same on every machine.
+were written. Also the choice and the order of a source's samples: functions of their keys, so that they are
+the same on every machine.
 
-A key is a path with "/" whose last part has no dot, because readers take what is behind the first dot for the
+A key is a path with "/". Its last part has no dot, because readers take the part after the first dot for the
 field. The rule:
 
 - a key that keeps to it stays as it is;
@@ -109,8 +109,8 @@ def check_downsample(downsample: Downsample) -> None:
 
 
 def choose(source: Source, downsample: Downsample, seed: int) -> Sequence[int]:
-    """Numbers of the samples that stay, in the source's order: of each label those whose keys have the
-    smallest hashes.
+    """Numbers of the samples that stay, in the source's order: of each label those with the smallest hashes
+    of their keys.
 
     A float keeps this share of each label (at least one sample), an int so many of each, "balance" as many of
     each as the rarest has, a dict its share of each label it names and all of the others. Samples without a

@@ -56,7 +56,7 @@ def pack(
 
     Shards are plain tars for the webdataset package and millrace.datasets.WebDataset, `name`-000000.tar and
     so on, each with its index beside it. Their bytes depend on source and arguments alone, not on threads or
-    time. A pack that was killed goes on behind its last complete shard when it is called again with the same
+    time. A pack that was killed goes on after its last complete shard when it is called again with the same
     arguments; a complete one is left as it is.
 
     Args:
@@ -171,7 +171,7 @@ class _Sample:
 def _prepared(
     rules: PictureRules, pixel_statistics: bool, seed: int, key: str, files: dict[str, bytes]
 ) -> _Sample:
-    """What is done to a sample between reading and writing; any thread."""
+    """Prepares a sample between reading and writing; any thread."""
     keep_size = PictureRules(rules.jpeg, rules.own_tables)
     sample = _Sample(safe_key(key), {}, label_of(files))
     for suffix, content in files.items():
@@ -193,7 +193,7 @@ def _prepared(
 
 
 class _OtherPixels(RuntimeError):
-    """Of a picture whose transcoded bytes decode to others."""
+    """The error for a picture with transcoded bytes that decode to other pixels."""
 
 
 @dataclass
@@ -211,7 +211,7 @@ class _Work:
     count: int = 0  # jobs handed out
 
     def run(self, progress: bool) -> list[dict[str, str]]:
-        """Packs what is left to pack. Returns what was skipped behind the last shard."""
+        """Packs the rest. Returns the samples that were skipped after the last shard."""
         begin = self.journal.shards[-1]["next"] if self.journal.shards else 0
         on_error = self.journal.plan["on_error"]
         bar = Progress("packing", None if self.order is None else len(self.order), begin, quiet=not progress)

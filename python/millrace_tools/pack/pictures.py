@@ -18,11 +18,11 @@ SEGMENT_PIXELS = 64  # see src/codecs/jpeg_transcode.h
 
 
 def transcode_jpeg(data: bytes, segment_pixels: int = SEGMENT_PIXELS, own_tables: bool = False) -> bytes:
-    """The same picture as a JPEG whose parts can be decoded alone, to the last bit: nothing is decoded to
-    pixels and encoded again.
+    """The same picture as a JPEG with parts that can be decoded alone, the same to the last bit: nothing is
+    decoded to pixels and encoded again.
 
     `data`: the bytes of a JPEG. Progressive and arithmetic files become baseline ones. A restart marker is
-    put behind every `segment_pixels` pixels of a row of blocks (0: none), so that millrace decodes a crop
+    put after every `segment_pixels` pixels of a row of blocks (0: none), so that millrace decodes a crop
     from the parts it lies in; every other decoder reads the file as ever. EXIF, ICC profile and all other
     APPn and COM segments are kept. `own_tables`: Huffman tables made for this picture, 3.5 % fewer bytes,
     about a tenth more time for each decode of a photo. Releases the GIL.
@@ -84,8 +84,8 @@ def picture_header(data: bytes) -> tuple[str, tuple[int, int], bool] | None:
 
 
 def make_picture(data: bytes, rules: PictureRules) -> Picture | None:
-    """None when the bytes are no picture of a known kind. CorruptDataError or OSError for one that is broken:
-    what is not changed is not decoded, so of these only headers and a JPEG's end are checked.
+    """The picture to pack; None if the bytes are no picture of a known kind. CorruptDataError or OSError for
+    a broken one: an unchanged picture is not decoded, so only its headers and a JPEG's end are checked.
     """
     header = picture_header(data)
     if header is None:

@@ -1,4 +1,4 @@
-"""One shard on its way to the disk: a plain ustar archive whose bytes depend on the samples alone."""
+"""One shard on its way to the disk: a plain ustar archive, with bytes that depend on the samples alone."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class WriteError(OSError):
 class ShardWriter:
     """Writes `path`.part; finish() makes it `path`, with its index beside it.
 
-    Headers have owner, group and time 0 and mode 0644. Leaves nothing behind but a .part file when the
-    process dies.
+    Headers have owner, group and time 0 and mode 0644. Leaves only a .part file when the process dies.
     """
 
     def __init__(self, path: Path) -> None:

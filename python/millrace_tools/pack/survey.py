@@ -1,4 +1,4 @@
-"""What is in shards: counted while they are packed, for dataset.json, and, with what is wrong with them, by
+"""The content of shards: counted while they are packed, for dataset.json, and, with their damage, by
 `millrace inspect`.
 """
 

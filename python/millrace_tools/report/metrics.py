@@ -1,5 +1,5 @@
-"""A loader's numbers for those who collect numbers: Prometheus's text, scalars for TensorBoard; and a web
-server for Prometheus to ask: one thread, on this machine's own address only.
+"""A loader's numbers for metrics collectors: Prometheus's text, scalars for TensorBoard; and a web server for
+Prometheus to ask: one thread, on this machine's own address only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from .summary import Summary, ordered
 
 
 def scalars(summary: Summary) -> dict[str, float]:
-    """{name: number} of what is worth a curve over epochs. Times are shares, which epochs of any length can
-    be compared by.
-    """
+    """{name: number} for curves over epochs. Times are shares, so epochs of any length can be compared."""
     wall, whole = summary.wall or 1.0, summary.worker_seconds or sum(summary.stages_wall.values()) or 1.0
     found = {
         "samples_per_second": summary.samples_per_second,

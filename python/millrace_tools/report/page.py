@@ -32,9 +32,8 @@ _HERE = Path(__file__).parent
 
 
 class Page:
-    """A page in the making; what is added is shown in that order. `title` and all texts may hold anything;
-    `body` of a section, and what
-    svg's functions, table() and pre() return, is HTML.
+    """A page in the making; sections are shown in the order in which they are added. `title` and all texts
+    may hold anything; `body` of a section, and the results of svg's functions, table() and pre(), are HTML.
     """
 
     def __init__(self, title: str, subtitle: str = "") -> None:
@@ -112,7 +111,9 @@ def _hash(text: str) -> str:
 
 
 def table(rows: Iterable[Sequence[Any]], headers: Sequence[str] = ()) -> str:
-    """Rows of texts and numbers; numbers stand at the right. A cell that is HTML is given as Html(...)."""
+    """A table of rows of texts and numbers; numbers are aligned to the right. Give HTML cells as
+    Html(...).
+    """
     head = f"<tr>{''.join(f'<th>{escape(h)}</th>' for h in headers)}</tr>" if headers else ""
     return f"<table>{head}{''.join(f'<tr>{_cells(row)}</tr>' for row in rows)}</table>"
 

@@ -105,9 +105,9 @@ PathLike = Union[str, os.PathLike[str]]
 class Report:
     """Where a loader's time went, up to the call.
 
-    `profile` is what `loader.profile(steps=True)` returns; `advice` what to change, whose first line is the
-    verdict at the top (None: one that follows from the profile alone). str() and print() give plain lines;
-    notebooks draw it.
+    `profile` is the result of `loader.profile(steps=True)`; `advice` the changes to make, with the verdict at
+    the top as its first line (None: one that follows from the profile alone). str() and print() give plain
+    lines; notebooks draw it.
     """
 
     def __init__(self, profile: Mapping[str, Any], advice: str | None = None) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# name: (light, dark). A stage has one colour everywhere; what is not known takes one of "0" to "7", by its
+# name: (light, dark). A stage has one colour everywhere; an unknown name takes one of "0" to "7", by its
 # number.
 COLOURS = {
     "step": ("#2f9e6e", "#3fb984"),

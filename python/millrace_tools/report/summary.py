@@ -78,7 +78,7 @@ class Summary:
         )
 
     def verdict(self) -> str:
-        """Who waited for whom."""
+        """A sentence: whether the loop waited for the loader, and for which stage."""
         if not self.batches:
             return "no batch was handed out yet"
         if self.bottleneck == "consumer" or not self.bottleneck:

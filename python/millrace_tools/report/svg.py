@@ -24,7 +24,7 @@ _LETTER = 6.6  # pixels of a letter, on average
 
 
 class _Chart:
-    """The elements of a chart whose plot lies in left..right, top..bottom. `over_axis`: room above the y axis
+    """The elements of a chart with its plot in left..right, top..bottom. `over_axis`: room above the y axis
     for its title.
     """
 
@@ -32,7 +32,7 @@ class _Chart:
         self.height = height
         self.left, self.right, self.top, self.bottom = left, _WIDTH - 18.0, 14.0, height - 44.0
         self.parts: list[str] = []  # legend, axes
-        self.marks: list[str] = []  # what stands for values, over the axes
+        self.marks: list[str] = []  # marks of values, over the axes
         self._legend(list(names))
         self.top += over_axis
 
@@ -95,7 +95,7 @@ class _Chart:
 
 
 def on_paper(element: str) -> str:
-    """The same chart with a background, for pages whose own may be light or dark."""
+    """The same chart with a background, for pages with a light or dark one of their own."""
     head, body = element.split(">", 1)
     return f'{head}><rect class="paper" width="100%" height="100%"/>{body}'
 
@@ -184,8 +184,8 @@ def stacked_bars(
 
 
 def histogram(values: Mapping[str, Sequence[float]], x: Axis = Axis(), *, bins: int = 60) -> str:
-    """How often values lie where, {name: values}. With a log axis the bins are equally wide in its powers;
-    what is not above 0 is counted in the lowest one.
+    """A histogram of values, {name: values}. With a log axis the bins are equally wide in its powers; values
+    that are not above 0 count in the lowest bin.
     """
     seen = {name: [v for v in listed if math.isfinite(v)] for name, listed in values.items()}
     chart = _Chart(220, 64, seen if len(seen) > 1 else (), over_axis=14)

@@ -138,7 +138,9 @@ def check_functions(module: str, *names: str) -> None:
 
 
 def check_transforms(families: set[str]) -> None:
-    """The functions behind the classes of these families, Pillow's among them."""
+    """Raise NotLowered unless the functions that the classes of these families call are as shipped, Pillow's
+    among them.
+    """
     modules = [*_V1_FUNCTIONS, "torchvision.transforms.v2._utils"] if families else []
     if V2 in families or TIMM in families:
         modules += [name for name in sys.modules if name.startswith(_V2_FUNCTIONS)]

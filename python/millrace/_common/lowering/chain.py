@@ -146,10 +146,10 @@ class Chain:
         self.noise_first = False  # it is added before Normalize
         self.erasing: list[dict[str, Any]] = []
         self.batch_sizes: Any = None  # BatchSizes; None: such sizes are refused
-        self.stacked_at: int | None = None  # how many ops of `picture` stand before torch.stack
+        self.stacked_at: int | None = None  # number of ops of `picture` before torch.stack
 
     def copied(self) -> Chain:
-        """What is added to it leaves this one as it is."""
+        """A copy; adding to it does not change this chain."""
         twin = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, (list, set)):
@@ -175,7 +175,7 @@ class Chain:
         return [*self.picture, to_tensor, *floats, *self.erasing]
 
     def knows(self, transform: Any) -> bool:
-        """Whether `transform` is of a library's class that has a rule, or that holds others."""
+        """Whether the class of `transform` is a library's, and has a rule or holds other transforms."""
         name, family = type(transform).__name__, family_of(type(transform))
         return (family is not None and name == "Compose") or self._rule(transform, name, family) is not None
 

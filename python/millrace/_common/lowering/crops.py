@@ -2,7 +2,8 @@
 
     Compose([Resize(256), FiveCrop(224), lambda crops: torch.stack([ToTensor()(crop) for crop in crops])])
 
-Each picture is a view, with a chain of its own: the steps before, a crop in a known place, the steps behind.
+Each picture is a view with its own chain: the steps before the crop, a crop in a known place, the steps
+after.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from .recognising import V2, NotLowered, loaded
 
 _PLACES = ("top_left", "top_right", "bottom_left", "bottom_right", "middle")  # in torchvision's order
 _FLIPS = {"FiveCrop": (None,), "TenCrop": (None, "horizontal_flip")}
-# They compute each value of a tensor alone, so that a stack of pictures is to them what one picture is.
+# These compute each value of a tensor alone, so they treat a stack of pictures like one picture.
 _BY_VALUE = ("Normalize", "ConvertImageDtype", "ToDtype")
 STACKED = Op({"op": "stacked"}, "torch.stack")
 
 
 @dataclass(frozen=True)
 class CropOf:
-    """One of the pictures that `transform` makes, cut out of what `flip` makes of the picture."""
+    """One of the pictures that `transform` makes: cut at `place` out of the picture after `flip`, if any."""
 
     transform: Any
     place: str
@@ -35,14 +36,14 @@ class CropOf:
 
 @dataclass(frozen=True)
 class OfEach:
-    """One of v2's steps, called with several pictures, all of which it changes alike."""
+    """One of v2's steps, called with several pictures; it changes all of them alike."""
 
     transform: Any
 
 
 def applied(transform: Any, value: Any, read: Callable[[Any, Any], Any]) -> Any:
-    """What `transform(value)` makes of a picture, a tuple of pictures, or a stack of them. `read`: the same,
-    of a callable whose source has to say it.
+    """The result of `transform(value)` for a picture, a tuple of pictures, or a stack of them. `read` does
+    the same for a callable, by reading its source.
     """
     if isinstance(value, Picture) and not makes_crops(transform):
         return value.then(transform)

@@ -1,5 +1,5 @@
-"""A callable's function: what is bound of its arguments; its statements, where its source provably is what
-was compiled; what its names stand for, where to look that up runs no code: no properties, no __getattr__.
+"""A callable's function: its bound arguments; its statements, if its source provably is the text that was
+compiled; the values of its names, if looking them up runs no code: no properties, no __getattr__.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _OTHER_KINDS = (
 
 @dataclass(frozen=True)
 class _File:
-    """`functions`: by name and first line, as code objects have these. `codes`: what they compile to."""
+    """A source file. `functions`: by name and first line, as in code objects. `codes`: all compiled code."""
 
     functions: _Functions
     codes: frozenset[types.CodeType]
 
 
 def body_of(function: types.FunctionType) -> list[ast.stmt]:
-    """NotRead: there is no source, it is another one by now, or it has what changes the meaning of a
-    function as a whole.
+    """The statements of `function`. NotRead if it has no source, if the source has changed since, or if a
+    construct in it changes the meaning of the function as a whole.
     """
     code = function.__code__
     require(not code.co_kwonlyargcount and not code.co_flags & _OTHER_KINDS)
     source = "".join(linecache.getlines(code.co_filename, function.__globals__))
     file = _file(code.co_filename, source)
-    require(code in file.codes)  # or the file has changed, or what was compiled was not this text
+    require(code in file.codes)  # else the file has changed, or another text was compiled
     found = file.functions.get((code.co_name, code.co_firstlineno), [])
     node = found[0] if len(found) == 1 else _the_one_of(code, source)
     body: list[ast.stmt] = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
@@ -59,7 +59,7 @@ def body_of(function: types.FunctionType) -> list[ast.stmt]:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Python warned of a source when its file was imported."""
+    """Suppress warnings: Python gave those of a source when its file was imported."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -67,11 +67,11 @@ def _quietly() -> Iterator[None]:
 
 @_quietly()
 def _the_one_of(code: types.CodeType, source: str) -> ast.Lambda | ast.FunctionDef:
-    """Of functions that begin on one line, one that compiles to this code."""
+    """The function that compiles to this code, among those that begin on one line."""
     tree = ast.parse(source)
     nodes = _functions(tree).get((code.co_name, code.co_firstlineno), [])
     for number, node in enumerate(nodes):
-        node.lineno = node.end_lineno = _FAR + number  # by which its code is found
+        node.lineno = node.end_lineno = _FAR + number  # identifies the node's code below
     for made in _codes(compile(tree, code.co_filename, "exec", dont_inherit=True)):
         number = made.co_firstlineno - _FAR
         here = made.replace(co_firstlineno=code.co_firstlineno, co_linetable=code.co_linetable)
@@ -81,8 +81,8 @@ def _the_one_of(code: types.CodeType, source: str) -> ast.Lambda | ast.FunctionD
 
 
 def _is_mangled(node: ast.AST) -> bool:
-    """In a class `__name` stands for another name, and names as __class__ and __debug__ for what is no
-    variable.
+    """Whether the name of `node` begins with two underscores, except attributes like `x.__len__`: in a class
+    `__name` means another name, and names like __class__ and __debug__ are no variables.
     """
     name = getattr(node, "id", None) or getattr(node, "attr", None)
     is_method = isinstance(node, ast.Attribute) and node.attr.endswith("__")
@@ -110,7 +110,7 @@ def _functions(tree: ast.Module) -> _Functions:
 
 
 def _begins(node: ast.Lambda | ast.FunctionDef) -> tuple[str, int]:
-    """A function's name and line, as its code has them: decorators are a part of it."""
+    """A function's name and first line, as in its code object: decorators are a part of the function."""
     if isinstance(node, ast.Lambda):
         return "<lambda>", node.lineno
     return node.name, min([node.lineno, *(part.lineno for part in node.decorator_list)])
@@ -127,8 +127,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def of_one_argument(function: Any) -> tuple[types.FunctionType, dict[Any, Any], str] | None:
-    """(the function itself, what is bound of its arguments, by name and by position, the only other one);
-    None: it is no function in Python, or it has arguments of another kind.
+    """(the function itself, its bound arguments by name and by position, the name of its only other
+    argument); None if it is no Python function, or has arguments of another kind.
     """
     function, bound = _unbound(function)
     if not isinstance(function, types.FunctionType):
@@ -140,8 +140,8 @@ def of_one_argument(function: Any) -> tuple[types.FunctionType, dict[Any, Any], 
 
 
 def _unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
-    """(the function, what is bound of its arguments, by name or position). Objects are what their __call__
-    is, modules their forward.
+    """(the function, its bound arguments by name or position). For an object the function is its __call__,
+    for a module its forward.
     """
     bound: dict[Any, Any] = {}
     while type(function) is functools.partial:
@@ -166,7 +166,7 @@ def _unbound(function: Any) -> tuple[Any, dict[Any, Any]]:
 
 
 def _free_argument_of(function: types.FunctionType, bound: dict[Any, Any]) -> str | None:
-    """The one argument that is not bound, if there is one, and all positional ones before it are."""
+    """The name of the only unbound argument, if all positional arguments before it are bound; else None."""
     names = _arguments(function.__code__)
     positional = {key for key in bound if isinstance(key, int)}
     for key in positional:
@@ -191,12 +191,12 @@ def _arguments(code: types.CodeType) -> tuple[str, ...]:
 
 
 def plain_attribute(owner: Any, name: str) -> Any:
-    """getattr(owner, name), if that runs no code of anybody; else NotRead."""
+    """getattr(owner, name), if that runs no user's code; else NotRead."""
     cls = type(owner)
     if isinstance(owner, types.ModuleType):
         inherits = cls.__getattribute__ is types.ModuleType.__getattribute__
         if inherits and getattr(vars(owner).get("__getattr__"), "__module__", "") == lazy_names.__module__:
-            getattr(owner, name, None)  # millrace's own modules, which import it when it is asked for
+            getattr(owner, name, None)  # one of millrace's own modules: this imports the name
         if inherits and name in vars(owner) and inspect.getattr_static(cls, name, _MISSING) is _MISSING:
             return vars(owner)[name]
         raise NotRead
@@ -217,8 +217,8 @@ def plain_attribute(owner: Any, name: str) -> Any:
 
 
 def plain_variable(function: types.FunctionType, name: str, *more: Mapping[str, Any]) -> Any:
-    """What a name in `function` that is none of its own variables stands for, in `more` behind its globals;
-    NotRead: nothing yet.
+    """The value of a name in `function` that is not a local variable: from its closure, its globals, then
+    `more`; NotRead if the name has no value yet.
     """
     free = function.__code__.co_freevars
     if name in free:

@@ -1,4 +1,5 @@
-"""A sample that a __getitem__ returns, taken apart: its files, what is done to their pictures, its values."""
+"""A sample that a __getitem__ returns, taken apart: its files, the steps done to their pictures, its values.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from .read_values import MadeDict, MadeList, Picture, Stacked, require
 
 @dataclass(frozen=True)
 class ItemFile:
-    """A picture's file. `modes`: of files whose pictures are read so, as `_core.ImageDataset` has them.
-    `views`: of each view of it, what is done to the picture; `stacked`: the views are one tensor.
+    """A picture's file. `modes`: which modes of files may be read this way, in the words of
+    `_core.ImageDataset`. `views`: the steps of each view of the file's picture; `stacked`: whether the views
+    are one tensor.
     """
 
     kind: str
@@ -27,7 +29,9 @@ class ItemFile:
 
 @dataclass(frozen=True)
 class ItemPicture:
-    """(file, view) of each part; `stacked`: one tensor of the parts, even of one."""
+    """`parts`: (file, view) of each part; `stacked`: the parts are one stacked tensor, even if there is only
+    one part.
+    """
 
     parts: tuple[tuple[int, int], ...]
     stacked: bool
@@ -35,8 +39,9 @@ class ItemPicture:
 
 @dataclass(frozen=True)
 class Item:
-    """`values`: of an index, the places of its files, paths or bytes, and then the sample's other values.
-    `form`: a sample as lists, tuples and dicts of numbers, of values from 0, of pictures from -1 down.
+    """A sample in parts. `values`: the function of an index that returns the places of the sample's files
+    (paths or bytes), then the sample's other values. `form`: the sample as lists, tuples and dicts of
+    numbers: values count from 0 up, pictures from -1 down.
     """
 
     values: Callable[[int], tuple[Any, ...]]
@@ -44,13 +49,13 @@ class Item:
     pictures: tuple[ItemPicture, ...]
     form: Any
     told: Callable[[Mapping[tuple[str, int], str]], tuple[str, ...]]
-    """Of each line that was read: who does it. It is called with other words for some of the lines, by file
-    and number.
+    """Returns for each line that was read whether native code or Python runs it. Its argument has other words
+    for some of the lines, by file and line number.
     """
 
 
 class Sample:
-    """What a __getitem__ has returned, taken apart."""
+    """The value that a __getitem__ returned, taken apart."""
 
     def __init__(self, lines: Lines, made: Any) -> None:
         self.lines = lines

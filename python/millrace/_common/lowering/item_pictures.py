@@ -52,13 +52,17 @@ def _called(known: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
 
 
 def _bare(function: Any) -> Any:
-    """Without what millrace may have put in front of it, before or after a script bound its name."""
+    """`function` without the wrapper that millrace may have put around it, before or after a script bound its
+    name.
+    """
     is_ours = type(function).__module__.partition(".")[0] == "millrace"
     return getattr(function, "__wrapped__", function) if is_ours else function
 
 
 def _is_theirs(function: Any, module: str) -> bool:
-    """Or millrace's, which stands in front of it (_pictures)."""
+    """Whether `function` is from the package of `module`, or millrace's wrapper around such a function
+    (_pictures).
+    """
     homes = module.partition(".")[0], "millrace", open.__module__, io.BytesIO.__module__, "None"
     return str(getattr(function, "__module__", None)).partition(".")[0] in homes
 
@@ -139,7 +143,7 @@ def _from_array(obj: Any, mode: Any = None) -> Picture:
 
 
 def _shape_of(rows: Any) -> tuple[tuple[int, ...], bool]:
-    """Of an array whose rows may be pictures, and whether it has bytes."""
+    """(the shape of an array with rows that may be pictures, whether its dtype is bytes)."""
     if not isinstance(rows, (np.ndarray, torch.Tensor)):
         return (), False
     return tuple(rows.shape), rows.dtype in (np.uint8, torch.uint8)

@@ -98,7 +98,7 @@ class Array(Symbol):
         return self.kind is np.ndarray and not self.channels_first and not self.bgr and self.scale == "bytes"
 
     def given(self) -> Picture:
-        """What a transform gets that is called with it, or a batch has of it."""
+        """The picture that a transform called with this array gets, or that a batch has."""
         if self.is_plain():
             return self.picture.then(AS_ARRAY)
         require(self.kind is torch.Tensor and self.channels_first and not self.bgr and self.scale != "floats")
@@ -106,7 +106,7 @@ class Array(Symbol):
 
 
 class Result(Symbol):
-    """A dict that a call returns, of which the entry `key` is all that is used."""
+    """A dict that a call returns; only its entry `key` is used."""
 
     def __init__(self, picture: Picture, key: str) -> None:
         self.picture, self.key = picture, key
@@ -118,13 +118,13 @@ TO_FLOATS = Op({"op": "to_floats"}, "floats from 0 to 1")
 
 
 class Lines:
-    """The function of the index, as it grows."""
+    """The function of the index, while it is built line by line."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {}
         self.opened: list[Opened] = []
-        self.who: dict[tuple[str, int], set[str]] = {}  # of a line in a file: who does it
+        self.who: dict[tuple[str, int], set[str]] = {}  # by (file, line): "native" and "python", what runs it
         self.values = self.calls = 0
 
     def constant(self, value: Any) -> str:
@@ -134,15 +134,17 @@ class Lines:
         return name
 
     def argument(self, value: Any) -> str:
-        """What stands for it in an expression; of objects that are not plain, a call may do anything."""
+        """The text of `value` in an expression. NotRead for objects that are not plain: a call that gets them
+        may do anything.
+        """
         return self._made(value, self.argument) or self.plain(value)
 
     def result(self, value: Any) -> str:
-        """The same of what is only returned."""
+        """The text of `value` where it is only returned, so it need not be plain."""
         return self._made(value, self.result) or self.constant(value)
 
     def _made(self, value: Any, part_of: Callable[[Any], str]) -> str:
-        """Of what the function makes anew for each sample; "": it is none of these."""
+        """The text of a value that the function makes anew for each sample; "" for other values."""
         if isinstance(value, Value):
             return value.name
         if type(value) is MadeDict:
@@ -184,7 +186,7 @@ def _compiled(source: str) -> types.CodeType:
 
 
 def pictures_in(value: Any) -> list[Picture]:
-    """Those in lists, tuples and dicts, and in what is made of them."""
+    """The pictures in lists, tuples and dicts, in stacks, and in arrays and results made of pictures."""
     if isinstance(value, Picture):
         return [value]
     if isinstance(value, Stacked):

@@ -106,7 +106,9 @@ def _are_pythons() -> bool:
 
 
 def _draw_of(function: Any) -> Callable[..., Drawn] | None:
-    """What is drawn by a function of the global generators; None: it is none of them."""
+    """The function that describes the draw of `function`, one of the global generators' functions; None for
+    other functions.
+    """
     if function is random.random or function is random.uniform:
         if not _are_pythons():
             return None
@@ -115,7 +117,7 @@ def _draw_of(function: Any) -> Callable[..., Drawn] | None:
         return _torch_rand if function.__name__ == "rand" else None
     if isinstance(function, (types.MethodType, types.BuiltinMethodType)):
         generator = function.__self__
-        # Its class is compiled, so that nobody can replace methods.
+        # Its class is compiled, so a script cannot replace methods.
         if type(generator) is np.random.RandomState and generator is getattr(np.random.mtrand, "_rand", None):
             name = function.__name__
             return _NUMPYS.get(name) if function == getattr(generator, name, None) else None
@@ -187,8 +189,9 @@ _PILLOWS: list[tuple[str, str, Callable[..., Any]]] = [
 
 
 def known_call(function: Any) -> Callable[..., Any] | None:
-    """What stands for `function`; None: it is not known. Nothing is imported to find out. A name alone says
-    nothing, as scripts put functions of their own into other modules: what is called is looked at, too.
+    """The function that describes a call of `function`; None if it is not known. Nothing is imported to find
+    out. A name alone proves nothing, because scripts put their own functions into other modules: the object
+    itself is checked, too.
     """
     if (draw := _draw_of(function)) is not None:
         return draw

@@ -1,8 +1,8 @@
 """Augmentation policies of torchvision and our own classes, and single operations of theirs, as the engine's
 op "augment_policy".
 
-A policy's table of magnitudes is asked of the object itself, so one that a subclass replaced counts. Tables
-whose translations depend on the picture's size become shares of its sides.
+A policy's table of magnitudes comes from the object itself, so a table that a subclass replaced counts.
+Translations that depend on the picture's size become shares of its sides.
 """
 
 from __future__ import annotations
@@ -226,10 +226,10 @@ class _Table:
         return table
 
     def _shares(self, depend: set[str]) -> dict[str, float]:
-        """By operation, the share of the side that its last magnitude is."""
+        """By operation, its last magnitude as a share of the side."""
         from fractions import Fraction  # brings the module of decimals, which few loaders need
 
-        side = 4096  # a power of two: what is measured is the share itself, to float32
+        side = 4096  # a power of two, so the measured share is exact to float32
         large = self._at(side, side)
         shares = {}
         for name in depend:

@@ -1,8 +1,8 @@
 """The steps of a transform that the engine knows, up to the first that it does not: a prefix, and the rest.
 
-What only holds others (Compose, nn.Sequential, presets, callables that provably do no more) is looked
-through. The rest is called in Python with what the prefix gives: a PIL image, or the tensor that the
-library's own conversion would have made, in the same memory layout.
+Objects that only hold other steps (Compose, nn.Sequential, presets, callables that provably do no more) are
+replaced by the steps that they hold. The rest is called in Python with the prefix's result: a PIL image, or
+the tensor that the library's own conversion would have made, in the same memory layout.
 """
 
 from __future__ import annotations
@@ -28,35 +28,37 @@ _BYTES: _Picture = {"op": "to_tensor", "dtype": "uint8"}
 
 @dataclass(frozen=True)
 class Prefix:
-    """`lowered`: the known steps; of a picture that the rest gets, up to its bytes. `rest`: the steps behind
-    them. `refusal`: why the first of these is not known.
+    """A transform in two parts. `lowered`: the known steps; if the rest gets a picture, they end with the
+    picture's bytes. `rest`: the steps after the known ones. `refusal`: why the first step of the rest is not
+    known.
     """
 
     lowered: Lowered
     makes_picture: bool
     makes_array: bool
-    """Of such a picture: whether the rest gets it as an array of numpy."""
+    """Whether the rest gets the picture as a numpy array."""
     side_by_side: bool
-    """Whether the values of a pixel lie side by side, seen as planes, as torchvision's conversions leave
-    them.
+    """Whether the values of a pixel lie side by side in memory while the shape is that of planes, as
+    torchvision's conversions leave them.
     """
     changes: bool
-    """Whether the known steps change the picture. Turned as its file says, it still has all its pixels:
-    pictures that wait are decoded so, too.
+    """Whether the known steps change the picture. Turning it as its file's EXIF says does not count: all
+    pixels are kept, and pictures that wait are decoded so, too.
     """
     rest: tuple[Any, ...]
     refusal: str
 
     def words_of_the_rest(self) -> str:
-        """Why it is Python, and what else is; "": there is none."""
+        """Say why the rest runs in Python, and name its further steps; "" without a rest."""
         if not self.rest:
             return ""
         behind = ", ".join(map(holder_name, self.rest[1:]))
         return self.refusal + (f". Behind it, in Python, too: {behind}" if behind else "")
 
     def rest_as_one(self) -> Callable[[Any], Any] | None:
-        """The rest as one callable; None: there is none. A Compose, since several of torchvision's steps
-        behind each other are one pass over a picture there (millrace._pictures.torchvision_chains).
+        """The rest as one callable; None without a rest. Several steps become a Compose, because a Compose
+        runs consecutive steps of torchvision in one pass over a picture
+        (millrace._pictures.torchvision_chains).
         """
         if len(self.rest) < 2:
             return self.rest[0] if self.rest else None
@@ -67,7 +69,9 @@ class Prefix:
 
 
 def prefix_of(transform: Any) -> Prefix:
-    """NotLowered where no change of the picture is among the known steps, so that there is nothing to win."""
+    """Split `transform` into known steps and the rest. NotLowered if no known step changes the picture, so
+    that there is nothing to gain.
+    """
     prefix = prefix_of_steps(flattened(transform))
     if not prefix.changes:
         raise NotLowered(NO_CHANGE)
@@ -75,9 +79,9 @@ def prefix_of(transform: Any) -> Prefix:
 
 
 def prefix_of_steps(steps: Sequence[Any]) -> Prefix:
-    """The same of steps that hold no others, also where no change is known."""
+    """As prefix_of(), for steps that hold no others, and without the error."""
     chain, refusal = new_chain(), ""
-    known = chain  # the last one whose result is certain
+    known = chain  # the last chain with a result of a certain kind
     count = 0
     for number, step in enumerate(steps):
         trial = chain.copied()
@@ -86,11 +90,11 @@ def prefix_of_steps(steps: Sequence[Any]) -> Prefix:
         except NotLowered as reason:
             refusal = str(reason)
             break
-        except Exception as error:  # odd arguments: torch knows what to do, or says what is wrong
+        except Exception as error:  # odd arguments: torch handles them, or reports the fault
             refusal = f"could not be understood ({error!r})"
             break
         chain = trial
-        # What the rest may get: an RGB picture, or a tensor.
+        # The rest may only get an RGB picture or a tensor.
         if chain.grey_from is None if chain.dtype is None else chain.row_type not in (None, np.ndarray):
             known, count = chain, number + 1
     if not refusal and count == len(steps):
@@ -124,7 +128,7 @@ def _prefix(chain: Chain, rest: tuple[Any, ...], refusal: str) -> Prefix:
 
 
 def flattened(transform: Any, depth: int = 0) -> list[Any]:
-    """The steps that `transform` takes one after the other; itself, if it may be more than that."""
+    """The steps that `transform` takes one after the other; `transform` itself, if it may do more."""
     parts = _parts(transform)
     if parts is None:
         return [transform]
@@ -142,7 +146,7 @@ def _parts(transform: Any) -> Sequence[Any] | None:
     if (inner := container_parts(transform)) is not None:
         return inner
     if family_of(type(transform)) is not None:
-        return None  # a step of a library; what it may hold is its own affair
+        return None  # a step of a library; transforms that it holds are not looked at
     if (parts := held_directly(transform)) is not None:
         return parts
     made = read(transform)

@@ -1,5 +1,5 @@
-"""Steps of a picture that a __getitem__ takes and only Python can take: calls of whatever is not known, with
-the picture and with what is the same for each sample.
+"""Steps of a picture in a __getitem__ that only Python can take: calls of unknown functions with the picture,
+and with arguments that are the same for each sample.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .read_values import Called, NotRead, Picture, require
 def in_python(
     node: ast.expr, function: Any, arguments: list[Any], keywords: dict[str, Any], names: dict[str, Any]
 ) -> Picture:
-    """What Python makes when it calls `function` with a picture. NotRead where that is not the first
-    argument, or where others differ from sample to sample.
+    """The picture that Python makes by calling `function` with a picture. NotRead if the picture is not the
+    first argument, or if other arguments may differ between samples.
     """
     picture, *others = arguments or [None]
     require(isinstance(picture, Picture) and all(map(_is_constant, [*others, *keywords.values()])))
@@ -30,7 +30,7 @@ def in_python(
 
 
 def computed(node: ast.BinOp, left: Any, right: Any, names: dict[str, Any]) -> Picture:
-    """A picture plus, minus, times or by a number, or the reverse."""
+    """A picture plus, minus, times or divided by a number, or the reverse."""
     compute = OPERATORS.get(type(node.op))
     if compute is None:
         raise NotRead
@@ -41,7 +41,7 @@ def computed(node: ast.BinOp, left: Any, right: Any, names: dict[str, Any]) -> P
 
 
 def method_called(name: str) -> Callable[..., Any]:
-    """What calls this method of its first argument with the others."""
+    """A function that calls the method `name` of its first argument with the other arguments."""
 
     def call(picture: Any, *arguments: Any, **keywords: Any) -> Any:
         return getattr(picture, name)(*arguments, **keywords)
@@ -50,7 +50,7 @@ def method_called(name: str) -> Callable[..., Any]:
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a call may get the same object for each sample: nobody can change it."""
+    """Whether `value` is immutable, so that calls may get the same object for each sample."""
     if type(value) is tuple:
         return all(map(_is_constant, value))
     kinds = (bool, int, float, str, bytes, type, torch.dtype, torch.memory_format)

@@ -1,11 +1,11 @@
-"""What a function makes of a batch of samples whose pictures are a column, read from its source:
+"""Reads from a function's source what it makes of a batch of samples with a column of pictures:
 
     def transforms(examples):
         examples["pixel_values"] = [train(image.convert("RGB")) for image in examples["image"]]
         return examples                                  is read as the columns of before, and one more
 
-It is given a dict of columns, and returns one. Each picture is changed alone, by the same steps: what is
-drawn for the whole batch, or looked at in another column, is not read. All else is as in read_source.py.
+The function gets a dict of columns, and returns one. It must change each picture alone, by the same steps: a
+draw for the whole batch, or a look at another column, is not read. All else is as in read_source.py.
 """
 
 from __future__ import annotations

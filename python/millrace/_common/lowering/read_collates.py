@@ -1,4 +1,4 @@
-"""What a collate_fn makes of its samples, read from its source: torch's default_collate, and then a function
+"""Reads from a collate_fn's source what it makes of its samples: torch's default_collate, and then a function
 of that batch:
 
     def collate_fn(batch):
@@ -19,13 +19,13 @@ from ..shipped import is_default_collate
 from .read_source import Reader, follow
 from .read_values import NotRead, Symbol, require
 
-_MOST_NAMES = 8  # a function that calls so few things has no more; the sources of others need not be parsed
+_MOST_NAMES = 8  # such a function has no more names; the sources of longer ones need not be parsed
 
 
 @dataclass(frozen=True)
 class Collate:
-    """`default`, which is default_collate, and then `function` of the batch, whose fields it gets one by one
-    if `spread`, and whose result becomes a tuple if `as_tuple`; None: no function.
+    """`default`, which is default_collate, then `function` of the batch; None: no function. `spread`: the
+    function gets the batch's fields one by one. `as_tuple`: the function's result becomes a tuple.
     """
 
     default: Any

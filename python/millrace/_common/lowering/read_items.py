@@ -1,5 +1,5 @@
-"""What a dataset's __getitem__ makes of an index, read from its source: where the picture's file is, what is
-done to it, and what else is in the sample.
+"""Reads from the source of a dataset's __getitem__ what it makes of an index: the place of the picture's
+file, the steps done to the picture, and the sample's other values.
 
     def __getitem__(self, index):
         path, label = self.samples[index]
@@ -8,9 +8,10 @@ done to it, and what else is in the sample.
             image = self.transform(image)                 a pair of the picture and a value
         return image, label
 
-What depends on the index alone becomes a function of it (`Item.values`), made of the same operations in the
-same order, which Python runs for each sample: those that change nothing and draw nothing. Steps of the
-picture are read as those of a transform (read_source.py). All else, and the dataset stays Python code.
+Values that depend on the index alone become a function of the index (`Item.values`), which Python runs for
+each sample. It has the same operations in the same order; only operations that change nothing and draw
+nothing are accepted. Steps of the picture are read like those of a transform (read_source.py). With anything
+else in its source, the dataset stays Python code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a callable makes of a picture, read from its source: views, and the transforms behind each.
+"""Reads from a callable's source what it makes of a picture: views, and the transforms of each view.
 
     def __call__(self, image):
         crops = [self.global_transfo1(image), self.global_transfo2(image)]
@@ -6,10 +6,10 @@
             crops.append(self.local_transfo(image))          each with its transform
         return crops
 
-Nothing is called. The source is trusted only where it compiles to the bytecode that the function has. A small
-part of the language is understood: assignments, lists, dicts, loops over what is known, `random.random() < p`
-around a step, calls of one picture. Attributes are looked up only where that runs no code. Whatever else
-stands there, and the callable may do anything.
+Nothing is called. The source is trusted only if it compiles to the function's bytecode. A small part of the
+language is understood: assignments, lists, dicts, loops over known values, `random.random() < p` around a
+step, calls of one picture. Attributes are looked up only if that runs no code. If the source has anything
+else, the callable may do anything, and it is not read.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_RANGE = range  # a script may have another one among the builtins later
-MADE = "<made>"  # among the names of a way: all pictures made on it. No variable has such a name
+_RANGE = range  # a script may replace the builtin later
+MADE = "<made>"  # the key, among a way's names, of all pictures made on it. No variable has such a name
 
 
 def read(function: Any) -> Any:
@@ -68,7 +68,7 @@ def read(function: Any) -> Any:
 
 
 def read_or_place(function: Any) -> tuple[Any, str]:
-    """The same, and where it is not known which part of the source that is; "": there is no source."""
+    """(read()'s result, the part of the source that was not read if that is None; "" without source)."""
     try:
         made = (
             applied(function, Picture(), read_call)
@@ -88,7 +88,7 @@ def read_call(function: Any, argument: Any) -> Any:
 
 
 def follow(function: Any, argument: Any, reader: type[Reader]) -> Any:
-    """What `function(argument)` returns, by such a reader; NotRead: not known."""
+    """What `function(argument)` returns, found by a reader of this type; NotRead if not known."""
     known = of_one_argument(function)
     if known is None:
         raise NotRead
@@ -99,14 +99,14 @@ def follow(function: Any, argument: Any, reader: type[Reader]) -> Any:
 
 
 class Reader:
-    """Follows one function. A draw splits its way in two, which meet again in the result."""
+    """Follows one function. A draw splits the function's way in two; both are merged in the result."""
 
     def __init__(self, function: types.FunctionType) -> None:
         self.function = function
         self.steps = self.loops = 0
 
     def run(self, statements: list[ast.stmt], names: dict[str, Any]) -> Any:
-        """What is returned by these statements, the last of which are the function's."""
+        """The value that these statements return. They end with the function's last statements."""
         for position, statement in enumerate(statements):
             rest = statements[position + 1 :]
             try:
@@ -154,7 +154,7 @@ class Reader:
         if isinstance(looped, MadeList):
             looped.is_looped = True
         self.loops += 1
-        key = f"<loop {self.loops}>"  # among the names, so that each way has lists of its own
+        key = f"<loop {self.loops}>"  # among the names, so that each way has a list of its own
         names[key] = MadeList(held)
         made: list[ast.stmt] = []
         for position in range(len(held)):
@@ -190,7 +190,7 @@ class Reader:
             raise NotRead
 
     def _grow(self, call: ast.expr, names: dict[str, Any]) -> None:
-        """`views.append(...)`, `views.extend(...)` of a list that the function has made."""
+        """Follow `views.append(...)` or `views.extend(...)` on a list that the function has made."""
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1):
             raise NotRead
         require(not call.keywords and call.func.attr in ("append", "extend"))
@@ -278,7 +278,7 @@ class Reader:
             raise NotRead from None
 
     def _shifted(self, drawn: Drawn, compute: Callable[[float], Any]) -> Drawn:
-        """A sum or product of what is drawn and a number is drawn evenly, too."""
+        """The sum or product of a drawn value and a number: it is drawn evenly, too."""
         drawn.take()
         low, high = sorted((compute(drawn.low), compute(drawn.high)))
         require(is_number(low) and is_number(high))
@@ -322,7 +322,8 @@ class Reader:
         result = merged(p, one, other)
         common = {id(picture) for picture in one.line()} & {id(picture) for picture in other.line()}
         for arm, new in ((one, made[before:middle]), (other, made[middle:])):
-            # A picture of before would be made again, and with other draws than where else it is used.
+            # A picture made before the branch would be made again here, with draws that differ from its
+            # other uses.
             require({id(picture) for picture in arm.line()} - common == {id(picture) for picture in new})
         made[before:] = [picture for picture in result.line() if id(picture) not in common]
         return result
@@ -364,7 +365,7 @@ class Reader:
 
 
 class _Bind(ast.stmt):
-    """A loop's variable takes the value at `position` of those under the name `items`."""
+    """Gives a loop's variable the value at `position` in the list under the name `items`."""
 
     def __init__(self, name: str, items: str, position: int) -> None:
         super().__init__()
@@ -378,8 +379,8 @@ def noted(value: Any, names: dict[str, Any]) -> Any:
 
 
 def check_uses(pictures: list[Picture], names: dict[str, Any]) -> None:
-    """NotRead unless all that was called on the way is on the way to one of `pictures`: a call whose result
-    is left may do something else, like count or draw.
+    """Raise NotRead unless each call made so far leads to one of `pictures`: a call with an unused result may
+    have another effect, like counting or drawing.
     """
     used = {id(picture) for leaf in pictures for picture in leaf.line()}
     require(all(id(picture) in used for picture in names[MADE]))

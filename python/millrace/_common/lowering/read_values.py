@@ -1,4 +1,6 @@
-"""Values of reading a callable's source: pictures on their way, what is done to them, how ways meet again."""
+"""Values met while reading a callable's source: pictures, the steps done to them, and how the two arms of a
+branch are merged.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ class NotRead(Exception):
     _at: tuple[ast.expr | ast.stmt, types.CodeType] | None = None
 
     def at(self, node: ast.expr | ast.stmt, code: types.CodeType) -> None:
-        """Who knows of the innermost part of the code says so first."""
+        """Note where in the code the failure is. The first call counts: it names the innermost part."""
         if hasattr(node, "lineno"):
             self._at = self._at or (node, code)
 
     @property
     def place(self) -> str:
-        """That part, as users find it; "": there is no source."""
+        """The part of the code that was not read, in words for users; "" without source."""
         if self._at is None:
             return ""
         node, code = self._at
@@ -36,13 +38,13 @@ class NotRead(Exception):
 
 
 def require(known: object) -> None:
-    """NotRead unless that is so."""
+    """Raise NotRead unless `known` is true."""
     if not known:
         raise NotRead
 
 
 class MadeList(list):
-    """A list that the function makes, which therefore may grow, until a loop runs over it."""
+    """A list that the function makes. It may grow until a loop runs over it."""
 
     is_looped = False
 
@@ -52,23 +54,23 @@ class MadeDict(dict):
 
 
 class Symbol:
-    """Stands for a value that only a call would know: nothing can be asked of it, and each is its own."""
+    """A value that only a call would know: it has no truth or contents here, and no two symbols are equal."""
 
 
 class _Once(Symbol):
-    """It decides one thing: what two things depend on would be drawn for each of them."""
+    """A draw that may be used once: if two results depended on it, it would be drawn for each of them."""
 
     _taken = False
 
     def take(self) -> Any:
-        """Itself."""
+        """Return self; NotRead on the second call."""
         require(not self._taken)
         self._taken = True
         return self
 
 
 class Drawn(_Once):
-    """A number drawn evenly between two; `is_array`: an array of one."""
+    """A number drawn evenly between two numbers; `is_array`: an array of one such number."""
 
     def __init__(self, low: float, high: float, is_array: bool = False) -> None:
         self.low, self.high, self.is_array = low, high, is_array
@@ -82,8 +84,8 @@ class Coin(_Once):
 
 
 class Picture(Symbol):
-    """The argument, or what a step has made of a picture. Each call makes another one, whose `number` is
-    higher. `place`: the file and line of the call, if they are noted.
+    """The function's argument, or the result of a step applied to a picture. Each call makes a new Picture
+    with a higher `number`. `place`: the file and line of the call, if they are noted.
     """
 
     place: tuple[str, int] | None = None
@@ -95,7 +97,7 @@ class Picture(Symbol):
         return Picture(self, step)
 
     def line(self) -> list[Picture]:
-        """From the first one that a step has made to this one."""
+        """The pictures that steps have made, from the first one to this one."""
         pictures: list[Picture] = []
         at: Picture | None = self
         while at is not None and at.before is not None:
@@ -108,21 +110,21 @@ class Picture(Symbol):
 
 
 class Stacked(Symbol):
-    """What torch.stack makes of several pictures; a loop meets these."""
+    """The result of torch.stack for several pictures; a loop over it meets these pictures."""
 
     def __init__(self, pictures: list[Picture]) -> None:
         self.pictures = pictures
 
 
 class Pictures(Symbol):
-    """A column of a batch: one picture of each sample, of which `picture` stands for any."""
+    """A column of a batch: one picture per sample; `picture` represents each of them."""
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
 
 
 class Column(Symbol):
-    """A column of a batch that is no column of pictures."""
+    """A column of a batch without pictures."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -130,7 +132,7 @@ class Column(Symbol):
 
 @dataclass(frozen=True)
 class Steps:
-    """What `function` does to each picture."""
+    """The steps that `function` does to each picture."""
 
     function: Any
     steps: tuple[Any, ...]
@@ -138,8 +140,8 @@ class Steps:
 
 @dataclass(frozen=True)
 class Op:
-    """A step that the engine knows without a transform's object. `name`: as users call it. `python`: what
-    takes it of whatever Python has made of the picture; None: nothing does.
+    """A step that the engine knows without a transform's object. `name`: as users call it. `python`: the
+    function that takes this step in Python, after other Python steps; None: no function does.
     """
 
     op: dict[str, Any]
@@ -150,7 +152,8 @@ class Op:
 @dataclass(frozen=True)
 class Called:
     """A step that only Python can take: a function that is called with the picture and these arguments.
-    `name`: as users call it. `key`: the picture is the argument of this name, and of the result, too.
+    `name`: as users call it. `key`, if not empty: the picture is the keyword argument of this name, and the
+    entry of this name in the result.
     """
 
     function: Callable[..., Any]
@@ -171,15 +174,15 @@ class Called:
 
 @dataclass(frozen=True)
 class Maybe:
-    """`steps`, in `p` of all cases."""
+    """`steps`, taken with probability `p`."""
 
     p: float
     steps: tuple[Any, ...]
 
 
 def merged(p: float, one: Any, other: Any) -> Picture:
-    """The picture that is `one` with probability p, else `other`: they differ in steps that one of them has
-    more. What follows on these may be drawn in either case, and is drawn once.
+    """The picture that is `one` with probability p, else `other`. NotRead unless one of them only has
+    additional steps in one place. Steps after that place are the same in both cases, and draw once.
     """
     require(isinstance(one, Picture) and isinstance(other, Picture) and 0 <= p <= 1)
     a, b = one.line(), other.line()
@@ -201,7 +204,7 @@ def merged(p: float, one: Any, other: Any) -> Picture:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two steps are one, or do the same."""
+    """Whether two steps are the same object or do the same."""
     if isinstance(one, Op) and isinstance(other, Op):
         return one == other
     if isinstance(one, Maybe) and isinstance(other, Maybe):
@@ -217,7 +220,7 @@ def _first(picture: Picture) -> Picture:
 
 
 def leaves(value: Any) -> list[Picture]:
-    """The pictures in lists, tuples and dicts, or in a stack, in order; NotRead: there is something else."""
+    """The pictures in lists, tuples and dicts, or in a stack, in order; NotRead if anything else is there."""
     if isinstance(value, Picture):
         return [value]
     if isinstance(value, Stacked):
@@ -227,14 +230,14 @@ def leaves(value: Any) -> list[Picture]:
 
 
 def extend(holder: Any, more: list[Any]) -> None:
-    """Of a list that the function has made."""
+    """Append `more` to `holder`, a list that the function has made; NotRead for other lists."""
     require(type(holder) is MadeList and not holder.is_looped)
     holder.extend(more)
     require(len(holder) <= MOST_VIEWS)
 
 
 def items(value: Any) -> list[Any]:
-    """What a loop over `value` meets."""
+    """The items that a loop over `value` meets."""
     if isinstance(value, Stacked):
         return value.pictures
     if type(value) in (list, tuple, range, MadeList, torch.nn.ModuleList, torch.nn.Sequential):
@@ -247,13 +250,13 @@ def items(value: Any) -> list[Any]:
 
 
 def truth(value: Any) -> bool:
-    """Of plain values, whose truth runs no code."""
+    """The truth of a plain value, found without running any user's code; NotRead for other values."""
     require(value is None or type(value) in (bool, int, float, str, list, tuple, dict))
     return bool(value)
 
 
 def copied(value: Any, copies: dict[int, Any]) -> Any:
-    """Lists and dicts that the function has made, anew; what they hold, as it is."""
+    """Copy the lists and dicts that the function has made; all other values stay the same objects."""
     if type(value) is tuple:
         return tuple(copied(part, copies) for part in value)
     if type(value) not in (MadeList, MadeDict):

@@ -105,12 +105,12 @@ class RowSet:
 
     @property
     def refuses(self) -> bool:
-        """Whether samples are errors because of what they hold."""
+        """Whether values in the rows can make samples errors."""
         return any(column.highest is not None for column in self.columns)
 
     @property
     def mapped_files(self) -> list[_core.MappedFile]:
-        """Those whose pages the system may be advised on, each once."""
+        """The mapped files, each once; the system may be given advice on their pages."""
         files = (
             file for column in self.columns for file in column.files if isinstance(file, _core.MappedFile)
         )

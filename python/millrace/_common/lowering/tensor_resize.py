@@ -1,9 +1,8 @@
-"""Whether the engine resizes tensors of bytes as the library does on this machine, found out by trying it
-once.
+"""Tests once whether the engine resizes tensors of bytes as the library does on this machine.
 
-torch has whole-number arithmetic for bytes, which is the same on every CPU and which the engine repeats.
-torchvision uses it only where it is fast, and floats elsewhere, whose sums round as the CPU's vectors are
-long.
+torch has whole-number arithmetic for bytes, with the same results on every CPU; the engine repeats it.
+torchvision uses it only where it is fast, and floats elsewhere: the rounding of float sums depends on the
+length of the CPU's vectors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """timm's RandAugment, AutoAugment and AugmentOp as the engine's op "augment_policy".
 
-An AugmentOp is a function of a picture, and a function that makes its argument of a level. Both are told by
-identity with those of timm.data.auto_augment, which is never imported here.
+An AugmentOp has a function of a picture, and a function that turns a level into the first one's argument.
+Both are recognised by identity with timm.data.auto_augment's functions; that module is never imported here.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class _Argument:
     most: float = _ANY
 
     def at(self, level: float) -> list[float]:
-        """What it may be, each as often, computed as timm does it."""
+        """The argument's possible values at `level`, all equally likely, computed as timm computes them."""
         part = level / _LEVELS * self.scale
         part = float(int(part)) if self.truncated else part
         both = [self.offset + part, self.offset - part] if self.signed else [self.offset + part]
         return list(dict.fromkeys(min(self.most, max(self.least, value)) for value in both))
 
     def drawn(self, mean: float, std: float, most: float) -> dict[str, Any]:
-        """At levels drawn around `mean`, as the engine's "level"."""
+        """The engine's "level" entry for levels that are drawn around `mean`."""
         return {
             "mean": mean,
             "std": 0.0 if math.isinf(std) else std,
@@ -79,13 +79,13 @@ class _Argument:
         }
 
 
-# By timm's names of its functions of levels, where these depend on the level alone.
+# By the name of timm's level function, for functions that depend on the level alone.
 _ARGUMENTS = {
     "_rotate_level_to_arg": _Argument(30.0, signed=True),
     "_shear_level_to_arg": _Argument(0.3, signed=True),
     "_enhance_level_to_arg": _Argument(1.8, 0.1),
     "_enhance_increasing_level_to_arg": _Argument(0.9, 1.0, signed=True, least=0.1),
-    # Less than no bits is what no bits are to Pillow: a black picture, or an error from Pillow 13 on.
+    # Pillow treats negative bit counts as 0: a black picture, or an error from Pillow 13 on.
     "_posterize_level_to_arg": _Argument(4.0, truncated=True, most=8.0),
     "_posterize_increasing_level_to_arg": _Argument(-4.0, 4.0, truncated=True, least=0.0),
     "_posterize_original_level_to_arg": _Argument(4.0, 4.0, truncated=True, most=8.0),

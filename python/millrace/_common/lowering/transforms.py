@@ -2,8 +2,8 @@
 `_core.ImagePipeline` takes.
 
 A chain describes: changes of the picture, one conversion to a tensor, normalisation, erasing. A user's list
-may mix these; what commutes is sorted (a flip after ToTensor is the same flip before it), what would change
-values is refused. Sizes are pixels.
+may mix these: steps that commute are sorted (a flip after ToTensor is the same flip before it), and an order
+that would change values is refused. Sizes are pixels.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from .views import Seen, Views, seen_views
 
 @dataclass(frozen=True)
 class Lowered:
-    """`chains`: what `_core.ImagePipeline` takes, one for each of the `views`; None: there is one, which is
-    all of the sample. `names`: of the transforms in them. `row_type`: the class that the transforms
-    themselves return: tensors, torchvision's Image behind v2's ToImage, numpy's array behind timm's ToNumpy;
-    None: not known. `begins_with_rgb`: whether pictures of all modes are made RGB before anything else;
-    `makes_rgb`: whether grey ones are anywhere; None: sometimes. `drawn_size`: stands in the transforms in
-    the place of a size, and others that draw alike; there is one chain for each of its sizes then.
+    """Transforms as op chains. `chains`: the arguments of `_core.ImagePipeline`, one chain for each of the
+    `views`; if `views` is None, one view is the whole sample. `names`: the transforms in the chains.
+    `row_type`: the class that the transforms themselves return: tensors, torchvision's Image after v2's
+    ToImage, numpy's array after timm's ToNumpy; None if not known. `begins_with_rgb`: whether pictures of all
+    modes become RGB before any other step; `makes_rgb`: whether grey pictures become RGB at any step; None:
+    sometimes. `drawn_size`: the RandomBatchSize used as a size, if any (others may draw alike); `chains` then
+    has one entry per size.
     """
 
     chains: list[list[dict[str, Any]]]
@@ -48,7 +49,7 @@ class Lowered:
     makes_rgb: bool | None = False
     views: Views | None = None
     drawn_size: RandomBatchSize | None = None
-    stacks: bool = False  # somewhere on the way, at least
+    stacks: bool = False  # whether views are stacked at any step
 
     @property
     def is_random(self) -> bool:
@@ -56,16 +57,17 @@ class Lowered:
 
     @property
     def dtype(self) -> str:
-        """Of all views, as the engine names it."""
+        """The type of all views, by the engine's name."""
         return type_of(self.chains[0])
 
     def pipelines(
         self, chains: Sequence[list[dict[str, Any]]], any_sizes: Callable[[], bool] = lambda: False
     ) -> list[_core.ImagePipeline]:
-        """`chains`, which may have got a step more, as the engine has them. NotLowered where an op has
-        arguments that the engine refuses, which torchvision then refuses in its own words, and where one of
-        several views has no fixed size, or not that of those it is stacked with. `any_sizes` says whether
-        pictures of a batch need not have one size; asked where that matters.
+        """The engine's pipelines of `chains`, this object's, to which the caller may have added a step.
+
+        NotLowered if the engine refuses an op's arguments (torchvision then refuses them in its own words),
+        if one of several views has no fixed size, or if stacked views differ in size. `any_sizes` says
+        whether the pictures of a batch may differ in size; it is called only where that matters.
         """
         try:
             made = [_core.ImagePipeline(chain) for chain in chains]
@@ -87,8 +89,8 @@ class Lowered:
 
 
 def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
-    """NotLowered naming the first transform that must run in Python. `sizes`: new ones, of who knows what
-    Lowered.drawn_size means.
+    """Lower `transform` to op chains. NotLowered names the first transform that must run in Python. `sizes`:
+    pass a new BatchSizes only if the caller handles `Lowered.drawn_size`.
     """
     if transform is None:
         raise NotLowered(
@@ -110,8 +112,8 @@ def lowered(transform: Any, sizes: BatchSizes | None = None) -> Lowered:
 def lowered_lines(
     function: Any, lines: Sequence[Sequence[Picture]], stacked: bool, sizes: BatchSizes | None = None
 ) -> Lowered:
-    """As lowered(), of what `function` does to a picture on the way to each of its views. One alone has no
-    place in an arrangement.
+    """Lower the steps that `function` applies to a picture for each of its views (`lines`), as lowered()
+    does. A single view that is not stacked is lowered without an arrangement of views.
     """
     if len(lines) == 1 and not stacked:
         return lowered(Steps(function, tuple(picture.step for picture in lines[0])), sizes)
@@ -124,7 +126,7 @@ def new_chain() -> Chain:
 
 
 def _sides(chain: Chain, name: str, size: Any, one_is_shorter: bool = False) -> dict[str, Any]:
-    """ "height" and "width" of an op. `one_is_shorter`: of one number, the width is 0 then."""
+    """ "height" and "width" of an op. `one_is_shorter`: if `size` is one number, the width is 0."""
     if isinstance(size, RandomBatchSize):
         return sides_per_batch(chain, name, size, lambda one: _sides(chain, name, one, one_is_shorter))
     height, width = pair(name, size)
@@ -167,7 +169,7 @@ def _random_crop(chain: Chain, t: Any, family: str) -> None:
     }
     op.update(border, pad_if_needed=bool(t.pad_if_needed))
     if family == V1 and t.pad_if_needed and any(op["padding"]):
-        # v1 reflects what it has padded already; the others pad once.
+        # v1 pads twice, and its second padding reflects the first; the others pad once.
         chain.crop("RandomCrop", {"op": "frame", "kind": "pad", "padding": op["padding"], **border})
         op["padding"] = (0, 0, 0, 0)
     chain.crop("RandomCrop", op)
@@ -311,7 +313,9 @@ def _unless_tensor(rule: Rule) -> Rule:
 
 
 def _nothing(chain: Chain, t: Any, family: str) -> None:
-    """On the RGB pictures and plain tensors of these chains it changes nothing that reaches the batch."""
+    """Do nothing: on the RGB pictures and plain tensors of these chains, the transform does not change the
+    batch.
+    """
 
 
 def _rgb(chain: Chain, t: Any, family: str) -> None:
@@ -326,8 +330,8 @@ def _to_pure_tensor(chain: Chain, t: Any, family: str) -> None:
 
 # What docs/native.md says of it (scripts/native_table.py).
 BESIDES = 'functions that only `return picture.convert("RGB")`; [with these limits](#what-has-no-native-form)'
-# By class name: a family's module path decides whether a class is the library's, the name which transform it
-# is.
+# By class name: the family's module path decides whether a class is the library's; the name decides which
+# transform it is.
 _LOWERED: dict[str, Rule] = {
     "RandomResizedCrop": _random_resized_crop,
     "Resize": _resize,
@@ -359,7 +363,7 @@ _LOWERED: dict[str, Rule] = {
 
 @functools.cache
 def _timm_rules() -> dict[str, Rule]:
-    """timm's, of its own modules. Its conversions leave tensors as they are."""
+    """The rules for classes in timm's own modules. timm's conversions leave tensors as they are."""
     from .timm_policies import TIMM_POLICIES  # not at the top: most programs have no timm
     from .timm_transforms import TIMM_TRANSFORMS
 

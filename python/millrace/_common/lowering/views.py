@@ -26,8 +26,8 @@ class Views:
         return arranged(self.arrangement, views.__getitem__)
 
     def batch(self, views: Sequence[Any]) -> Any:
-        """As default_collate arranges it: tuples have become lists, and no tensor stands there twice. Ragged
-        views are tuples of rows, of which samples are made again, with in_order().
+        """Arrange the views of a batch as default_collate does: tuples become lists, and no tensor occurs
+        twice. Ragged views are tuples of rows; in_order() makes samples of them again.
         """
         used: set[int] = set()
 

@@ -100,8 +100,8 @@ class LockedDataset(ArraySource):
 
     file: HDF5File
     why_not: str  # natively
-    own_axes: int  # those of the dataset; behind them come those of its elements, which are arrays
-    named: HDF5File  # by which it is opened: the name of what links lead to is not always known
+    own_axes: int  # axes of the dataset; after them come those of its elements, which are arrays
+    named: HDF5File  # opened by this name: the name of a link's target is not always known
     _dataset: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -147,8 +147,8 @@ _NAMES = {
 def read_metadata(path: str, fields: Fields) -> dict[str, ArraySource]:
     """{field: source} of one file, in the order of `fields`; all datasets of the file when that is None.
 
-    FileNotFoundError; CorruptDataError for what is no HDF5 file, or is cut short; ValueError for a name that
-    is no dataset with rows.
+    FileNotFoundError; CorruptDataError for a file that is no HDF5 file, or is cut short; ValueError for a
+    name that is no dataset with rows.
     """
     h5py = optional("h5py", "HDF5 files are read by", "h5py")
     state = HDF5File(path, FileVersion.now(path))
@@ -171,7 +171,7 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        if error.errno is not None:  # not there, not allowed, locked by who writes it
+        if error.errno is not None:  # missing, not allowed, or locked by its writer
             raise
         raise corrupt_data(path, f"{path} cannot be opened as an HDF5 file: {error}") from error
     with file, damage_named(path, "its metadata are damaged"):
@@ -207,7 +207,7 @@ def _source(h5py: Any, state: HDF5File, file: Any, name: str) -> ArraySource:
             f" {'empty' if dataset.shape is None else 'a single value'}"
         )
     named = state
-    if dataset.file.filename != file.filename:  # behind an external link, maybe of a group above it
+    if dataset.file.filename != file.filename:  # reached by an external link, maybe of a group above it
         outside = os.path.abspath(dataset.file.filename)
         state = HDF5File(outside, FileVersion.now(outside))
     element, inner = dataset.dtype.subdtype or (dataset.dtype, ())

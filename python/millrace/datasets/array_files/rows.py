@@ -1,4 +1,4 @@
-"""ArrayRows: samples that are rows, or windows of rows, of arrays in files; a ChunkedDataset whose chunks
+"""ArrayRows: samples that are rows, or windows of rows, of arrays in files; a ChunkedDataset with chunks that
 follow those of the arrays.
 """
 
@@ -17,7 +17,7 @@ from .sources import ArraySource, Cut, check_select, common_length, cut_of, pyth
 _MOST_CHUNK_BYTES = 64 << 20  # that chunks of several fields, or for windows, are joined to
 _PLAIN_CHUNK_BYTES = 1 << 20  # where the arrays have no chunks
 _VALUE_BYTES = 64  # about what a short text occupies
-_WINDOWS_PER_CHUNK = 4  # at least: the rows behind a chunk's last window are read twice
+_WINDOWS_PER_CHUNK = 4  # at least: the rows after a chunk's last window are read twice
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class FileRows:
 
 
 class ArrayRows(ChunkedDataset):
-    """Samples of arrays: {field: row}, or a row alone for a single field; with `window`, so many rows behind
-    each other.
+    """Samples of arrays: {field: row}, or a row alone for a single field; with `window`, that many successive
+    rows.
 
     Rows of the files are counted through; windows never cross from one file to the next. A row of an array
     [n, ...] is a tensor [...] of the array's dtype, a number where nothing is left of its shape, text as str;
@@ -66,7 +66,7 @@ class ArrayRows(ChunkedDataset):
 
     @property
     def readers(self) -> dict[str, str]:
-        """Who reads each field, for people: natively, or through which library, and why."""
+        """The reader of each field, for people: native, or a library, and why."""
         return {
             name: "; ".join(dict.fromkeys(file.sources[i].reader for file in self._files))
             for i, name in enumerate(self._names)
@@ -116,8 +116,9 @@ class ArrayRows(ChunkedDataset):
     def _cut_chunks(self, chunk_rows: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Samples of each chunk, its file, and its first sample in that file: int64 [chunks] each.
 
-        A chunk has the samples whose first row lies in one chunk of the arrays' first axis; where fields
-        differ in that, in the smallest common multiple, or the largest chunk when that is too much to hold.
+        A chunk has the samples with their first row in one chunk of the arrays' first axis. If the fields'
+        chunks differ, it is the smallest common multiple of these, or the largest chunk if the multiple is
+        too much to hold.
         """
         lengths, files, starts = [], [], []
         for number, file in enumerate(self._files):
@@ -127,7 +128,7 @@ class ArrayRows(ChunkedDataset):
             first = next((cut.first for cut, source in zip(file.cuts, file.sources) if source.chunk_rows), 0)
             last_row = first + (file.samples - 1) * self._stride
             borders = np.arange(first // rows + 1, last_row // rows + 1, dtype=np.int64) * rows
-            # the first sample at or behind each
+            # the first sample at or after each border
             edges = np.concatenate([[0], -((first - borders) // self._stride), [file.samples]])
             edges = np.unique(edges)
             starts.append(edges[:-1])

@@ -33,7 +33,7 @@ class ArraySource:
 
     @property
     def reader(self) -> str:
-        """Who reads it, for people."""
+        """The name of the reader, for people."""
         raise NotImplementedError
 
     def get(self, box: Sequence[Range]) -> Any:
@@ -41,7 +41,7 @@ class ArraySource:
         raise NotImplementedError
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
-        """The box, dense. CorruptDataError names the rows, whatever the libraries behind it raise."""
+        """The box, dense. CorruptDataError names the rows, whatever error the libraries raise."""
         try:
             array = np.asarray(self.get(box))
         except (MemoryError, CorruptDataError, UnavailableError):

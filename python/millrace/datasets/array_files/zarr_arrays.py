@@ -1,9 +1,9 @@
-"""Zarr arrays as ArraySources: what a group says of them is asked of zarr-python once; read by tensorstore
-where it can, by zarr-python everywhere else.
+"""Zarr arrays as ArraySources. zarr-python is asked once about a group's arrays; tensorstore reads them if it
+can, zarr-python the others.
 
 Both are well kept. tensorstore decodes in C++ without the GIL, and reads whole chunks of files several times
-as fast as zarr-python 3, whose asyncio runs in one thread; zarr-python knows every store and every kind of
-array, and says what a group holds.
+as fast as zarr-python 3, which runs asyncio in one thread; zarr-python knows every store and every kind of
+array, and lists a group's arrays.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ os.register_at_fork(after_in_child=_note_fork)
 
 @dataclass
 class ZarrArray(ArraySource):
-    """One array of a store. `store`: what zarr-python opens, `path`: the array in it; `local`: its folder,
-    for tensorstore.
+    """One array of a store. `store`: for zarr-python, `path`: the array in it; `local`: its folder, for
+    tensorstore.
 
-    `why_not`: why it is zarr-python's, if that is known beforehand.
+    `why_not`: the reason for zarr-python, if it is known beforehand.
     """
 
     store: Any
@@ -60,7 +60,7 @@ class ZarrArray(ArraySource):
 
     @property
     def reader(self) -> str:
-        """Opens the array, unless this process has."""
+        """The library that reads the array, and why. Opens the array, unless this process has."""
         return self._opened()[1]
 
     def get(self, box: Sequence[Range]) -> Any:
@@ -71,7 +71,7 @@ class ZarrArray(ArraySource):
 def _open_array(
     store: Any, path: str, zarr_format: Literal[2, 3], local: str | None, why_not: str | None
 ) -> tuple[Any, str]:
-    """(what is sliced, who that is)"""
+    """(the opened array, its reader and the reason)"""
     if local is None:
         why_not = why_not or "tensorstore does not know this store"
     elif _forked_from_tensorstore:

@@ -1,7 +1,7 @@
 """Map-style datasets of ours that make whole batches at once, and what they have in common.
 
-`BatchDataset` is what the planner knows; `ChunkedDataset` is one whose samples lie in chunks that are decoded
-whole (row groups of Parquet, chunks of Zarr and HDF5), behind a cache that knows which chunks come next.
+`BatchDataset` is the type that the planner knows; `ChunkedDataset` has samples in chunks that are decoded
+whole (row groups of Parquet, chunks of Zarr and HDF5), through a cache that knows which chunks come next.
 """
 
 from .chunk_cache import ChunkCache

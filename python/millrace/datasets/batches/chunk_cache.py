@@ -1,4 +1,6 @@
-"""ChunkCache: decoded chunks within a budget of bytes, for readers who say beforehand what they will need."""
+"""ChunkCache: decoded chunks within a budget of bytes, for readers that announce the chunks they will
+need.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,16 @@ class ChunkCache:
     - a chunk is absent, being read by exactly one thread, or present;
     - `_uses[c]` has the numbers of the announced uses of chunk c that are still to come, rising;
     - every absent chunk with such a use is in the heap `_to_read` by its next one. Entries that are no longer
-    true are passed over. With the future known, the chunk whose next use is farthest away goes first (Belady
-    1966), and nothing goes for a chunk that is needed later than itself. Chunks without announced uses go
-    before all others, the least recently used first.
+    true are passed over. With the future known, the chunk with the farthest next use goes first (Belady
+    1966), and no chunk goes for another one that is needed later. Chunks without announced uses go before all
+    others, the least recently used first.
 
-    Bound: `budget` bytes of chunks present or being read, by `cost(number)` and by what they turned out to
-    be. A chunk that is needed at once is read all the same, so there may be one more for each thread. A
-    reader holds what get() gave it on its own account.
+    Bound: `budget` bytes of chunks present or being read, by `cost(number)` and by their size once read. A
+    chunk that is needed at once is read all the same, so there may be one more for each thread. The chunks
+    that get() returned to a reader are not counted.
 
-    An error of `read`, `cost` or `size` goes to whoever called get(); while reading ahead it is dropped, the
-    chunk is not read ahead any more, and whoever needs it meets the error again.
+    An error of `read`, `cost` or `size` goes to the caller of get(); while reading ahead it is dropped, the
+    chunk is not read ahead any more, and get() of that chunk meets the error again.
     """
 
     def __init__(
@@ -53,8 +55,8 @@ class ChunkCache:
         self.reads = 0
 
     def announce(self, chunks: Iterable[int]) -> int:
-        """These chunks will be used, each once, behind all that were announced before; returns the number of
-        this use.
+        """Announces one use of each of these chunks, after all announced before; returns the number of this
+        use.
         """
         with self._lock:
             number = self._number
@@ -142,14 +144,14 @@ class ChunkCache:
                 return False
             try:
                 cost = self._cost(chunk)
-            except Exception:  # whoever needs the chunk will meet it
+            except Exception:  # get() of this chunk will meet it
                 heapq.heappop(self._to_read)
                 return True
             if not self._make_room(cost, use):
                 return False
             heapq.heappop(self._to_read)
             self._begin(chunk, cost)
-        with contextlib.suppress(Exception):  # whoever needs the chunk will meet it
+        with contextlib.suppress(Exception):  # get() of this chunk will meet it
             self._fill(chunk, use)
         return True
 

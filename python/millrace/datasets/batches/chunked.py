@@ -70,7 +70,7 @@ class ChunkedDataset(BatchDataset):
             raise ValueError(f"cache_bytes should be 0 or more bytes, but got cache_bytes={cache_bytes}")
         self.cache_bytes = cache_bytes
         self._chunk_starts: np.ndarray | None = None
-        self._own = PerProcess(_ChunkMaker)  # behind ds[i]
+        self._own = PerProcess(_ChunkMaker)  # makes ds[i]
 
     def read_chunk(self, number: int) -> Sequence[Any]:
         """One column for each field: an array of shape (rows, *field.shape), rows dense, or an object with
@@ -98,14 +98,14 @@ class ChunkedDataset(BatchDataset):
 
     @property
     def chunk_starts(self) -> np.ndarray:
-        """int64 [chunks + 1]: the first sample of each chunk, and behind the last."""
+        """int64 [chunks + 1]: the first sample of each chunk, and the end of the last."""
         if self._chunk_starts is None:
             self._chunk_starts = np.concatenate(([0], np.cumsum(self.chunk_lengths, dtype=np.int64)))
         return self._chunk_starts
 
     @property
     def rows_ahead(self) -> int:  # type: ignore[override]
-        """Enough for some chunks to be on their way while one is used."""
+        """A number that keeps some chunks on their way while one is used."""
         chunks = len(self.chunk_lengths)
         return 4 * (len(self) // chunks) if chunks else 0
 
@@ -287,7 +287,7 @@ class _ChunkMaker(BatchMaker):
         tensors: list[torch.Tensor],
         lists: list[list[Any]],
     ) -> None:
-        """The shares `first`, ... of the batch, whose chunks are `held`."""
+        """Fills in the batch's shares from `first` on; `held`: their chunks."""
         _core.copy_rows([(ticket.shares, first, [chunk.table for chunk in held], tensors)])
         for values, i in zip(lists, self._values):
             for chunk, (rows, places) in zip(held, ticket.parts(first, len(held))):

@@ -30,15 +30,15 @@ class MakerOptions:
 
 
 class BatchMaker:
-    """Makes the batches of one iterator. Whoever has one closes it.
+    """Makes the batches of one iterator. Its owner closes it.
 
     expect() and discard() are called by the consumer's thread; make(), make_several() and read_ahead() by any
     thread, several at once.
     """
 
     def expect(self, indices: np.ndarray) -> Any:
-        """A batch of these samples, int64 and in range, will be made; returns what make() is to be given.
-        Called in the batches' order.
+        """Announces a batch of these samples, int64 and in range; returns the ticket for make(). Called in
+        the batches' order.
         """
         return indices
 
@@ -49,18 +49,18 @@ class BatchMaker:
         raise NotImplementedError
 
     def make_several(self, tickets: Sequence[Any]) -> list[Any]:
-        """The batches of tickets that follow one another. After an error each is given to make(), which says
-        whose it is.
+        """The batches of tickets that follow one another. After an error the caller gives each ticket to
+        make(), to learn which one the error belongs to.
         """
         return [self.make(ticket) for ticket in tickets]
 
     def read_ahead(self) -> bool:
-        """One piece of work for batches that are expected; False: there is none that may be done now."""
+        """Does one piece of work for batches that are expected; False: no piece may be done now."""
         return False
 
     def discard(self) -> None:
-        """No ticket that is out will be made; the next epoch begins. Calls of make() may still be under
-        way.
+        """Drops all tickets that are out: they will not be made; the next epoch begins. Calls of make() may
+        still be under way.
         """
 
     def close(self) -> None:
@@ -121,8 +121,8 @@ class BatchDataset(Dataset):
         return self._samples(self.checked_indices(indices))
 
     def checked_indices(self, indices: Any) -> np.ndarray:
-        """int64 (n,), counted from the beginning. IndexError for an index that is not there, TypeError for
-        what is no integer.
+        """Indices as int64 (n,), counted from the beginning. IndexError for an index out of range, TypeError
+        for one that is no integer.
         """
         length = len(self)
         if _core.are_indices(indices, length):

@@ -1,8 +1,8 @@
 """Files of lines: JSONL and Lines, any line of which is one read away; JSONLStream, which reads them from
 first to last.
 
-- fields.py: what is wanted of a line; fields that nobody named
-- reading.py: lines by Python's json, which has the last word, and what is wrong with them
+- fields.py: the fields wanted of a line; fields that are not named
+- reading.py: lines by Python's json, which decides about refused lines and describes their errors
 - files.py: opened files: indexes, plain copies of packed ones
 - dataset.py: JSONL, Lines, and their batches
 - stream.py: JSONLStream

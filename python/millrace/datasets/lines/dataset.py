@@ -258,7 +258,7 @@ class Lines(LineDataset):
         paths: as in JSONL, and so are index_dir, progress, max_line_bytes, cache_dir, cache_size, memory,
             store_options.
         keep_blank: whether empty lines, and those of blanks only, are samples.
-        errors: what is done about bytes that are no UTF-8, by bytes.decode()'s names.
+        errors: the treatment of bytes that are no UTF-8, by bytes.decode()'s names.
 
     CorruptDataError for lines that are too long, or no UTF-8.
     """

@@ -1,5 +1,5 @@
-"""What is wanted of each line of JSON: a field's type, where it stands, what is in place of it when it is
-missing; and the fields that nobody named, from the first lines.
+"""The fields wanted of each line of JSON: a field's type, its path, its default if it is missing; and fields
+found in the first lines if none are named.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLAIN = {
 
 
 class Missing(enum.Enum):
-    """What is done about lines without a value."""
+    """The treatment of lines without a value."""
 
     RAISE = enum.auto()
 

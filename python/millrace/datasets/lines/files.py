@@ -129,7 +129,7 @@ class OpenFiles:
             self._first.check(url, source.size, remote.meta.version)
             return *self._indexed(url, source, None, remote.meta.version, keep_open), None
         path = local_path(url)
-        version = FileVersion.now(path)  # before it is opened: what is kept under it is never of a later one
+        version = FileVersion.now(path)  # before opening: never later than the data kept under it
         source = _core.open_local_file(path, url, keep_open)
         self._first.check(url, source.size, version)
         opened = self._indexed(url, source, path, version, keep_open)

@@ -1,7 +1,7 @@
-"""Lines of JSON by Python's json, which has the last word about all lines that the native reader refuses.
+"""Lines of JSON by Python's json, which decides about all lines that the native reader refuses.
 
-So NaN, Infinity, integers of any size and halves of surrogate pairs are what json.loads() makes of them, and
-what is wrong with a line is said here only.
+So NaN, Infinity, integers of any size and halves of surrogate pairs have json.loads()'s values, and errors of
+a line are described here only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GUESSED = "; the first lines said otherwise: name the fields yourself, fields={
 
 
 class LineError(Exception):
-    """What is wrong with a line, without its place."""
+    """An error of a line, without its place."""
 
 
 def values_of(columns: Sequence[Column], content: Any) -> list[Any]:

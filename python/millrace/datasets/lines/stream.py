@@ -35,8 +35,8 @@ class JSONLStream(ShardChain):
     Args:
         paths, fields, max_line_bytes, cache_dir, cache_size, memory, store_options: as in JSONL.
         shuffle_files: the files in random order, another one in each epoch, the same on all ranks.
-        handler: what to do about bad lines and files that cannot be read (webdataset's handlers:
-            `warn_and_continue`, ...); the default raises. Behind a bad line the stream goes on with the next
+        handler: decides about bad lines and files that cannot be read (webdataset's handlers:
+            `warn_and_continue`, ...); the default raises. After a bad line the stream goes on with the next
             one.
         nodesplitter, workersplitter: as in WebDataset.
         empty_check: a reader that finds no line in its files raises ValueError.

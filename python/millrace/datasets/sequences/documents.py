@@ -50,13 +50,13 @@ class TokenArray:
 def _file_of(path: str) -> tuple[int, ...] | None:
     try:
         found = os.stat(path)
-    except OSError:  # gone by name: who has it mapped keeps it whole
+    except OSError:  # its name is gone: the mapping keeps it whole
         return None
     return found.st_dev, found.st_ino, found.st_size
 
 
 def token_arrays(documents: Any) -> list[TokenArray]:
-    """The arrays behind `documents`, not copied unless it is a list:
+    """The flat arrays of `documents`, not copied unless it is a list:
 
     - an object with documents() -> (flat arrays, int64 offsets of each), such as millrace.datasets.Tokens;
     - an object with `tokens` and `offsets`, or a tuple of these two: one flat array [n], and where documents
@@ -122,8 +122,8 @@ def concatenated(documents: Iterable[Any], name: str = "documents") -> TokenArra
 
 
 def integers(tokens: Any, name: str) -> np.ndarray:
-    """`tokens` as integers in one dimension, behind one another, in this machine's byte order; not copied if
-    they are that.
+    """`tokens` as integers in one dimension, dense, in this machine's byte order; copied only if they are not
+    that already.
     """
     if isinstance(tokens, torch.Tensor):
         tokens = tokens.numpy(force=True)

@@ -16,10 +16,10 @@ class Encoder:
     """Ids of texts by a tokenizer, special tokens and truncation as asked for. Any thread; pickles with its
     tokenizer.
 
-    tokenizer: a `tokenizers.Tokenizer`, or one of transformers' that is built on one: texts are encoded in
-    batches, without the GIL, by a copy of it, so that its own padding and truncation stay as they are. Else
-    what is called with a text and gives ids, or a mapping with "input_ids"; or has an encode() like that
-    (tiktoken, SentencePiece). Those are cut behind `max_length` ids.
+    tokenizer: a `tokenizers.Tokenizer`, or one of transformers' that is built on one: a copy of it encodes
+        texts in batches, without the GIL, so that its own padding and truncation stay as they are. Else a
+        function from a text to ids, or to a mapping with "input_ids"; or an object with such an encode()
+        (tiktoken, SentencePiece). These ids are cut after `max_length`.
     """
 
     def __init__(self, tokenizer: Any, max_length: int | None, special_tokens: bool) -> None:
@@ -33,7 +33,7 @@ class Encoder:
 
     @property
     def backend(self) -> Any:
-        """The tokenizers.Tokenizer behind it; None for others."""
+        """The tokenizers.Tokenizer inside the tokenizer; None for others."""
         candidates = (self.tokenizer, getattr(self.tokenizer, "backend_tokenizer", None))
         return next((each for each in candidates if is_a(each, "tokenizers", "Tokenizer")), None)
 

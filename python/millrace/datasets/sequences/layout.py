@@ -16,8 +16,8 @@ from .documents import TokenArray
 
 
 def document_mask(document_ids: torch.Tensor) -> torch.Tensor:
-    """Who may attend to whom: tokens of the same document, each to itself and those before it. Padding is as
-    a document.
+    """The attention mask: each token may attend to itself and to earlier tokens of the same document. Padding
+    is treated as a document.
 
     document_ids: int [batch, length], or [length], as PackedSequences(document_ids=True) has them. Returns
     bool [batch, 1, length, length], or [length, length], for scaled_dot_product_attention(attn_mask=...):
@@ -46,8 +46,8 @@ def document_mask_mod(document_ids: torch.Tensor) -> Callable[..., torch.Tensor]
 
 
 def cu_seqlens(position_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Where sequences begin in the rows behind one another, int32 [sequences + 1], and the longest one's
-    tokens: what flash attention's interface for sequences of different lengths takes (flash_attn_varlen_func,
+    """(where sequences begin in the concatenated rows, int32 [sequences + 1]; the longest one's tokens): the
+    arguments of flash attention's interface for sequences of different lengths (flash_attn_varlen_func,
     torch.nn.attention.varlen).
 
     position_ids: int [batch, length] or [length]; a sequence begins where they are 0. Of tensors on a device,

@@ -34,10 +34,10 @@ class PackedSequences(BatchDataset):
             ints), copied into one array.
         length: tokens of a row.
         strategy: "best_fit": documents of a window, long ones first, each where it leaves the least room;
-            "first_fit": each into the oldest row that has room, as they come; "concat": behind one another,
+            "first_fit": each into the oldest row that has room, as they come; "concat": one after the other,
             cut where a row ends.
-        separator: a token that is put behind each document, and counts as its last.
-        targets: "shift": labels[t] is the token behind t in its document, also if that lies in another row.
+        separator: a token that is put after each document, and counts as its last.
+        targets: "shift": labels[t] is the token after t in its document, also if that lies in another row.
             "same": labels are input_ids, for models that shift them themselves, as Hugging Face's. None: no
             labels.
         position_ids: 0, 1, 2, ... in each document, or piece of one, and in the padding.
@@ -153,8 +153,8 @@ class PackedSequences(BatchDataset):
         return _PackMaker(self, options)
 
     def collate(self, samples: Sequence[dict[str, torch.Tensor]]) -> dict[str, Any]:
-        """For `collate_fn`: the batch, with "cu_seqlens", int32, where sequences begin in its rows behind one
-        another, padding being a sequence, and "max_seqlen", the longest one's tokens. Needs position_ids.
+        """For `collate_fn`: the batch, with "cu_seqlens" (int32, where sequences begin in its concatenated
+        rows; padding is a sequence) and "max_seqlen" (the longest one's tokens). Needs position_ids.
         """
         if not self.layout.position_ids:
             raise ValueError(
@@ -187,7 +187,7 @@ class PackedSequences(BatchDataset):
         return [dict(zip(batch, row)) for row in zip(*batch.values())]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is planned anew, so that it costs little to send."""
+        """The state without the parts that are planned anew, so that it costs little to send."""
         return {
             name: value
             for name, value in vars(self).items()

@@ -39,7 +39,7 @@ class PackedStream(IterableDataset):
         begun.
     length, separator, layout and the others: as those of `PackedSequences`; samples are the same.
 
-    state_dict() is the position behind the last sample that was given: the source's own state at the window's
+    state_dict() is the position after the last sample that was given: the source's own state at the window's
     beginning, if it has one, else how many documents of it to pass over; the few tokens that came from the
     window before; how many rows were given. A DataLoader's state has it for each worker.
 
@@ -168,7 +168,7 @@ class _Run:
         self._ended = False
 
     def state(self) -> dict[str, Any]:
-        """Behind the last one, the beginning of the next pass."""
+        """The state; after the last sample, the beginning of the next pass."""
         return _start(self._stream, self._stream.epoch) if self._ended else dict(self._begun)
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:

@@ -1,10 +1,10 @@
-"""Tables: Parquet, Arrow and what lies in memory, as map-style datasets whose samples are dicts of columns.
+"""Tables: Parquet, Arrow and tables in memory, as map-style datasets with dicts of columns as samples.
 
-- tabular.py: chunks of an Arrow schema become samples
-- parquet.py, arrow_file.py, table.py: where they come from
+- tabular.py: makes samples of chunks of an Arrow schema
+- parquet.py, arrow_file.py, table.py: the sources of chunks
 - mapping.py: one reader for each column, by its type
-- numbers.py: what it makes of Arrow's buffers
-- rules.py: what the user says about columns; those of Python's values
+- numbers.py: numpy arrays of Arrow's buffers
+- rules.py: the user's rules for columns; columns of Python values
 - filtering.py, table_files.py: which rows, which files, their bytes
 """
 

@@ -23,7 +23,7 @@ from .tabular import Chunk
 
 _ENDINGS = (".arrow", ".arrows", ".feather", ".ipc")
 _MAGIC = b"ARROW1"
-_MAGIC_BYTES = 8  # padded; behind it a file is a stream, and its footer
+_MAGIC_BYTES = 8  # padded; after it a file is a stream, and its footer
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ Progress = Union[bool, Callable[[int, int], None]]
 
 
 def as_expression(filters: Any) -> Any | None:
-    """A pyarrow.compute.Expression, or None. ValueError for what is no filter."""
+    """A pyarrow.compute.Expression, or None. ValueError for anything that is no filter."""
     if filters is None or isinstance(filters, compute().Expression):
         return filters
     try:
@@ -43,8 +43,8 @@ def is_float(leaf: Any) -> bool:
 
 
 def known_without_floats(metadata: Any, group: int, leaves: Sequence[int], schema: Any) -> Any | None:
-    """What the statistics of a row group say of these leaves, as an expression that is true of all rows.
-    Nothing of floats, nor of what is nested. None: nothing at all.
+    """The statistics of a row group about these leaves, as an expression that is true of all rows. Leaves out
+    floats and nested columns. None: nothing is known.
     """
     pa, known, there = arrow(), None, metadata.schema.to_arrow_schema()
     for number in leaves:

@@ -45,8 +45,8 @@ class ColumnReader:
         self.fields = (field, mask) if self.null_rule.kind == "mask" else (field,)
 
     def _of_numbers(self, dtype: str, temporal: bool = False) -> None:
-        """What they become, and what is in place of a null. Whole numbers that may be missing are floats
-        under "nan"; times have a NaT.
+        """Sets the dtype of the numbers, and the value in place of a null. Whole numbers that may be missing
+        are floats under "nan"; times have a NaT.
         """
         floats = self.null_rule.kind == "nan" and "float" not in dtype and not temporal
         self.dtype = "float64" if floats else dtype
@@ -86,8 +86,8 @@ def column_reader(name: str, kind: Any, rules: Rules, categories: Callable[[str]
 
 
 def tensor_shape(name: str, kind: Any) -> tuple[int, ...]:
-    """The shape that an extension type says: Arrow's tensors, whose storage is flat, and the arrays of
-    Hugging Face's datasets.
+    """The shape in an extension type: Arrow's tensors, with flat storage, and the arrays of Hugging Face's
+    datasets.
     """
     shape = getattr(kind, "shape", None)
     if not isinstance(kind, arrow().BaseExtensionType) or shape is None or None in shape:
@@ -314,7 +314,7 @@ def leaf_of(kind: Any) -> Any:
 
 
 def fill_of(name: str, dtype: str, rule: NullRule, temporal: bool) -> Any:
-    """What stands in place of a null, of that dtype; None where nulls are errors."""
+    """The value in place of a null, of that dtype; None if nulls are errors."""
     if rule.kind == "raise":
         return None
     if rule.kind == "nan":

@@ -30,7 +30,7 @@ _PLAIN = {
 
 
 class BadValue(ValueError):
-    """What is wrong in one row of a column; whoever knows file, chunk and column says so too."""
+    """A bad value in one row of a column. Callers that know file, chunk and column add them."""
 
     def __init__(self, row: int, what: str) -> None:
         super().__init__(what)
@@ -39,7 +39,7 @@ class BadValue(ValueError):
 
 
 def dtype_of(kind: Any, decimals: str) -> str | None:
-    """The dtype that numbers of an Arrow type are read as; None for what is no number."""
+    """The dtype for numbers of an Arrow type; None for other types."""
     types = arrow().types
     if types.is_decimal(kind):
         return "float64" if decimals == "float64" else "int64"
@@ -129,7 +129,7 @@ def _scaled(array: Any, valid: np.ndarray | None) -> np.ndarray:
 
 
 def read_lists(array: Any, shape: tuple[int, ...], decimals: str) -> Numbers:
-    """Lists, nested len(shape) deep, whose sizes are `shape`; BadValue for a row of another size."""
+    """Lists, nested len(shape) deep, of the sizes `shape`; BadValue for a row of another size."""
     if not shape:
         return read_numbers(array, decimals)
     rows, size, valid = len(array), shape[0], valid_rows(array)

@@ -73,17 +73,17 @@ class Parquet(TableFiles):
             and what else is there is a warning.
         columns: names, in the order samples should have them; None: all.
         filters: a pyarrow.compute.Expression, or a list of (column, operator, value), or a list of such lists
-            as pyarrow has them. Row groups whose statistics exclude it are not looked at; those of floats
-            count for nothing, as they leave NaN out. Of the others the filter's columns are read once, here,
-            to know which rows are left: len(ds) counts these. 8 bytes are kept for each.
+            as pyarrow has them. Row groups that their statistics exclude are not read; statistics of floats
+            do not count, as they leave NaN out. Of the others the filter's columns are read once, here, to
+            know which rows are left: len(ds) counts these. 8 bytes are kept for each.
         nulls: "raise": a null is a ValueError that names its row. "nan": NaN; whole numbers become float64,
             times the least int64 (NaT); text raises. "mask": 0, "" or an empty list, and a field
             `column_mask`, bool of the value's shape, False where there was a null. Or a dict {column: one of
             these, or what to put in place of nulls}; a struct's members are named "struct.member". Null lists
             of any length are empty but under "raise".
-        categories: columns that become int64 codes: None, those of dictionary type; a list of columns, whose
-            values are collected here, which reads these columns once; or {column: values}, a value that is
-            not among them being a ValueError.
+        categories: columns that become int64 codes: None, those of dictionary type; a list of columns: their
+            values are collected here, which reads these columns once; or {column: values}: any other value is
+            a ValueError.
         decimals: "float64" or "scaled".
         fixed_lists: {column: elements, or the sizes of nested lists} for lists that all have this shape.
         types: {column: pyarrow type or its name} to cast a column to; also where files differ in a column's

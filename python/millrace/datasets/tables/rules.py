@@ -1,5 +1,5 @@
-"""What a user says about columns: nulls, categories, decimals, lists of one length, types; and columns whose
-values are Python's: text, lists of any length, whatever has no dtype.
+"""The user's rules for columns: nulls, categories, decimals, lists of one length, types; and columns of
+Python values: text, lists of any length, all types without a dtype.
 
 Rules are checked once, plain values, picklable. Each column has take(rows) -> list and nbytes.
 """
@@ -119,8 +119,8 @@ def unified(kinds: Sequence[Any]) -> Any | None:
 
 
 class PythonValues:
-    """An Arrow array whose rows become str, bytes, lists and dicts, as its to_pylist() has them. `place`
-    names it in messages.
+    """An Arrow array with rows that become str, bytes, lists and dicts, as in its to_pylist(). `place`: its
+    name in messages.
     """
 
     def __init__(self, array: Any, file: str, place: str) -> None:

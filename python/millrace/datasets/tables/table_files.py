@@ -158,7 +158,7 @@ def _opener(cache: Any, store_options: dict[str, Any] | None) -> Callable[[str],
 
 
 class Files:
-    """Files by number. Picklable; what is open belongs to one process."""
+    """Files by number. Picklable; open files belong to one process."""
 
     def __init__(self, paths: Sequence[str], cache: Any, store_options: dict[str, Any] | None) -> None:
         self._paths, self._first = list(paths), FirstVersions()
@@ -238,7 +238,7 @@ class TableFiles(Tabular):
         return [self._files.name(file) for file in range(len(self._files))]
 
     def _prepare_files(self, columns: Sequence[str] | None) -> None:
-        """ValueError names a file whose columns are not those of the first."""
+        """Reads the files' schemas. ValueError names a file with other columns than the first."""
         schema = self._schema_of(0)
         inside = [name for name in schema.names if name not in self._partitions.columns]
         wanted = inside if columns is None else [name for name in columns if name in inside]

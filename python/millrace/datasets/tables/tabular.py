@@ -67,12 +67,12 @@ class Tabular(ChunkedDataset):
         raise NotImplementedError
 
     def _corrupt(self, file: int, what: str, error: Exception) -> CorruptDataError:
-        """The error that names the file, what is wrong there, and what pyarrow says of it."""
+        """The error with the file's name, `what` as its description, and pyarrow's message."""
         name = self._file_name(file)
         return corrupt_data(name, f"{name}: {what}: {error}")
 
     def _kept(self, chunk: Chunk) -> np.ndarray:
-        """int64: the rows that the filter leaves."""
+        """The rows that the filter leaves, int64."""
         table = self._read_arrow(chunk, self._schema.names)
         scanner = arrow_dataset().dataset(table).scanner(columns={"keep": self._filter}, use_threads=False)
         return true_rows(scanner.to_table())
@@ -296,7 +296,7 @@ class Tabular(ChunkedDataset):
 
     @property
     def schema(self) -> Any:
-        """pyarrow.Schema of the columns that are read, without those that folders stand for."""
+        """pyarrow.Schema of the columns that are read, without those made from folder names."""
         return arrow().schema([self._schema.field(name) for name in self._columns])
 
     def __getstate__(self) -> dict[str, Any]:

@@ -28,16 +28,16 @@ class Tokens(Dataset):
 
     Sample i is (x, y), int64 of shape (length,) each, where y is x one token further on; with targets=None it
     is x alone. Windows begin every `stride` tokens of a file and never cross from one file into the next;
-    what is too short for a window at a file's end is left out. A millrace.DataLoader makes whole batches
-    natively: ids are widened straight into the batch's rows.
+    tokens at a file's end that are too few for a window are left out. A millrace.DataLoader makes whole
+    batches natively: ids are widened straight into the batch's rows.
 
     Args:
         paths: a file or several, in order; formats may differ, dtypes not. Raw numbers (nanoGPT's train.bin),
             .npy, llm.c's .bin, Megatron's .bin and .idx (either one, or their prefix), a folder of MosaicML's
             MDS shards or of LitData's token chunks.
         length: tokens of x, at least 1.
-        dtype: what raw files hold: uint8, int8, uint16, int16, uint32, int32 or int64. Formats that say it
-            need none.
+        dtype: of raw files: uint8, int8, uint16, int16, uint32, int32 or int64. Formats that say it need
+        none.
         stride: None is `length`: each token is a target once in an epoch. 1: every window that there is.
         targets: "shift" or None.
         document_separator: the id between documents.
@@ -46,12 +46,12 @@ class Tokens(Dataset):
             out. "start": a window begins with each document, and every `stride` tokens in longer ones; one
             that reaches past the document's end runs on into the next. ("start", "mask"): both. Documents are
             those of Megatron's index, or lie between separators.
-        separator_at: where a document has its separator: "end" (<|endoftext|>: the target behind it is
+        separator_at: where a document has its separator: "end" (<|endoftext|>: the target after it is
             another document's) or "start" (a BOS token: it is itself the target that is left out).
         max_token: ids below 0 or above it are a CorruptDataError, when a batch has one (or what on_error=
             says, sample by sample). None: no check.
-        ignore_index: what "mask" writes.
-        out_dtype: torch.int64, or torch.int32 for files whose ids it holds.
+        ignore_index: the value that "mask" writes.
+        out_dtype: torch.int64, or torch.int32 for files with ids that fit.
 
     Attributes: the arguments, `paths` absolute; `token_count`; `stored_dtype`. A shuffling sampler's order of
     more than `computed_shuffle_above` windows is computed, not stored (millrace.samplers.RandomSampler). It

@@ -1,8 +1,9 @@
-"""Which format a path of tokens has, and its stretches: raw numbers, numpy's .npy, llm.c's .bin, Megatron's
-.bin and .idx, and folders with an index.json: MosaicML's MDS, whose shards hold records, LitData's chunks.
+"""Tells the format of a path of tokens, and opens its stretches: raw numbers, numpy's .npy, llm.c's .bin,
+Megatron's .bin and .idx, and folders with an index.json: MosaicML's MDS, with shards of records, and
+LitData's chunks.
 
-Formats are told by their contents where these say it; the rest is taken for raw numbers, whose dtype the user
-gives.
+Formats are told by their contents if these say it; other files are taken for raw numbers of the dtype that
+the user gives.
 
 Sources: the .npy format is numpy's NEP 1; Megatron's index that of Megatron-Core's indexed_dataset.py;
 llm.c's header of 256 int32 that of its dev/data/data_common.py, which modded-nanogpt's data have too. An MDS
@@ -143,7 +144,9 @@ _LITDATA_NUMPY = {0: "int8", 1: "int16", 2: "int32", 3: "int64", 4: "uint8", 5: 
 
 
 def open_folder(path: str, dtype: str | None) -> list[Stretch]:
-    """ValueError for folders that are neither, or whose columns or compression cannot be read in place."""
+    """The stretches of an MDS or LitData folder. ValueError for other folders, and for columns or compression
+    that cannot be read in place.
+    """
     name = os.path.join(path, "index.json")
     if not os.path.isfile(name):
         raise ValueError(

@@ -1,15 +1,15 @@
 """WebDataset: samples in tar shards, by the webdataset package's names and in its meaning; exact resume, and
 shards that divide themselves.
 
-- urls.py: "train-{000..127}.tar"; open_shards.py: what a URL stands for; split.py: who reads which shards
-- flow.py: what a stage at work is, and the rule of its position; randomness as a function of one; a run, and
+- urls.py: "train-{000..127}.tar"; open_shards.py: opens URLs; split.py: divides shards among readers
+- flow.py: a stage at work, and the rule of its position; randomness as a function of the position; a run, and
   its state
 - chain.py: pipelines and their epochs
 - shards.py: the source; dataset.py: WebDataset; mix.py: Mixture; fluent.py: the methods
 - stages.py: decode, map, to_tuple, ...; decoders.py
 - holding.py: shuffle, batched, ...; collation.py
 - pipeline.py, compat.py: DataPipeline, WebLoader
-- missing.py: what `import webdataset as wds` had, and is not here
+- missing.py: names of `import webdataset as wds` that are not here
 
 By the package's module names: autodecode, cache, compat, extradatasets, filters, gopen, handlers, mix,
 pipeline, shardlists, tariterators, tenbin, utils, writer; each has the package's functions over those above,

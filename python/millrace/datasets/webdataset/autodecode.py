@@ -1,5 +1,5 @@
-"""wds.autodecode: decoders of fields by the package's names. decode() puts them together; decoders.py and
-images.py are what they do.
+"""wds.autodecode: decoders of fields by the package's names. decode() puts them together; decoders.py does
+the work.
 """
 
 from __future__ import annotations
@@ -81,12 +81,14 @@ pytorch_weights_only = os.environ.get("WDS_PYTORCH_WEIGHTS_ONLY", "0") == "1"
 
 
 def torch_loads(data: bytes) -> Any:
-    """What torch.save() wrote; see `pytorch_weights_only`, and utils.enforce_security, which refuses it."""
+    """Reads torch.save()'s output; see `pytorch_weights_only`, and utils.enforce_security, which refuses
+    it.
+    """
     return _loads("pth", data)
 
 
 def handle_extension(extensions: str, f: Callable[[bytes], Any]) -> Callable[[str, bytes], Any]:
-    """A decoder for decode(): f(data) of the fields whose name is, or ends with, one of these: "left.png
+    """A decoder for decode(): f(data) of fields with a name that is, or ends with, one of these: "left.png
     right.png".
     """
     return functools.partial(

@@ -12,8 +12,8 @@ from .utils import PipelineStage
 
 
 class Cached(PipelineStage):
-    """Keeps what passed, each worker process for itself, and gives it again from the second epoch on: in the
-    same order, always.
+    """Keeps the samples that passed, in each worker process, and gives them again from the second epoch on,
+    always in the same order.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Cached(PipelineStage):
 
 
 class LMDBCached(PipelineStage):
-    """Keeps what passed in an LMDB database, and gives it again once all of it passed; needs `pip install
-    lmdb`.
+    """Keeps the samples that passed in an LMDB database, and gives them again once all of them passed; needs
+    `pip install lmdb`.
 
-    map_size: bytes that it may have. pickler: dumps() and loads() of samples; pickle, so the file must be
-        nobody else's.
+    map_size: bytes that it may have. pickler: dumps() and loads() of samples; the default is pickle, so
+        nobody else may write the file.
     chunksize: samples written at once.
     """
 

@@ -1,11 +1,11 @@
-"""What WebDataset and Mixture share: a pipeline as data, its epochs, its state, and the fluent methods
-(fluent.py).
+"""The common base of WebDataset and Mixture: a pipeline as data, its epochs, its state, and the fluent
+methods (fluent.py).
 
-A pipeline is never changed: each method returns another one with one more stage. What changes is the place of
-its latest iterator:
+A pipeline is never changed: each method returns another one with one more stage. Only the place of its latest
+iterator changes:
 
     iter() makes an iterator, which begins at its first next(): at the position that was loaded, or else at
-    the start of an epoch the epoch is the one that set_epoch() named, once; then always the next one
+    the start of an epoch. The epoch is the one that set_epoch() named, once; then always the next one
     state_dict() is the position of the iterator that was made last
 """
 
@@ -35,9 +35,7 @@ ENDLESS = sys.maxsize  # samples or repetitions
 
 
 class Chain(Fluent, utils.Closing, IterableDataset):
-    """Base of pipelines. Subclasses say what the source is, by `_source()`, and what it is made of, by
-    `_facts()`.
-    """
+    """Base of pipelines. Subclasses define the source, in `_source()`, and describe it, in `_facts()`."""
 
     _stages: tuple[Stage, ...] = ()
     _world: tuple[int, int] | None = None  # where it was sent from
@@ -68,43 +66,43 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         raise NotImplementedError
 
     def _facts(self) -> list[str]:
-        """What a position in the source depends on."""
+        """Facts that a position in the source depends on."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------- the pipeline
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The steps behind the source, in order, as data (stages.py, holding.py)."""
+        """The steps after the source, in order, as data (stages.py, holding.py)."""
         return self._stages
 
     def compose(self, *stages: Any) -> Any:
-        """With further stages: a `millrace.datasets.webdataset.Stage`, a function from an iterator to an
-        iterator, an object with `run`.
+        """The pipeline with further stages: a `millrace.datasets.webdataset.Stage`, a function from an
+        iterator to an iterator, an object with `run`.
 
-        What such a function holds is not known, so resuming runs the pipeline from the start of the epoch up
-        to it.
+        The state of such a function is not known, so resuming runs the pipeline from the start of the epoch
+        up to it.
         """
         other = self._copy()
         other._stages = (*self._stages, *map(as_stage, stages))
         return other
 
     def append(self, stage: Any) -> None:
-        """compose() of this data set itself, as webdataset has it. Epochs, and a state that was loaded, are
-        forgotten.
+        """compose() that changes this data set itself, as in webdataset. Epochs, and a state that was loaded,
+        are forgotten.
         """
         self._stages = (*self._stages, as_stage(stage))
         self._forget()
 
     @property
     def pipeline(self) -> tuple[Any, ...]:
-        """The source's steps, and the stages, as a DataPipeline lists them. DataPipeline(*steps) of other
-        ones is another pipeline.
+        """The source's steps, and the stages, in the form of a DataPipeline's list. DataPipeline(*steps) with
+        other steps is another pipeline.
         """
         return (*self._head(), *self._stages)
 
     def _head(self) -> tuple[Any, ...]:
-        """What a DataPipeline has before the stages."""
+        """The steps that a DataPipeline has before the stages."""
         bare = self._copy()
         bare._stages = ()
         return (bare,)
@@ -129,13 +127,13 @@ class Chain(Fluent, utils.Closing, IterableDataset):
 
     def _copy(self) -> Any:
         other = copy.copy(self)
-        other._world = self._world  # __getstate__() says where the copy is, which may be a spawned worker
+        other._world = self._world  # not the one of __getstate__(): this may be a spawned worker
         other._forget()
         return other
 
     def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Any:
-        """An epoch is `nepochs` times the data (-1: endless), each time in another order; `nbatches`: at most
-        so many items of it.
+        """Makes an epoch of `nepochs` times the data (-1: endless), each time in another order; `nbatches`:
+        at most so many items.
         """
         other = self._copy()
         other._repetitions = nepochs if nepochs > 0 else ENDLESS
@@ -143,18 +141,18 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return other
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
-        """An epoch has so many items (samples, or batches behind batched()) for each reader, and the data are
-        repeated as it takes.
+        """Makes an epoch of so many items (samples, or batches after batched()) for each reader; the data are
+        repeated as needed.
 
-        A reader is a worker of a rank, as in webdataset: two workers give twice as many, natively, too, where
-        num_workers is a number. With num_workers="auto" it is so many for each rank there. A state of such an
-        epoch is taken up with as many workers.
+        A reader is a worker of a rank, as in webdataset: two workers give twice as many items, natively, too,
+        if num_workers is a number. With num_workers="auto" each rank gives so many items. A state of such an
+        epoch must be loaded with the same number of workers.
         """
         return self.repeat(nbatches=max(nsamples, nbatches))
 
     def with_length(self, n: int, silent: bool = False) -> Any:
-        """len() says `n`. It changes nothing else: with_epoch() does. `silent` has no effect; there is no
-        warning.
+        """Makes len() return `n`, and changes nothing else: with_epoch() does. `silent` has no effect; there
+        is no warning.
         """
         other = self._copy()
         other._length = n
@@ -162,7 +160,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
 
     @property
     def most(self) -> int | None:
-        """Items of an epoch, if with_epoch() or repeat() declared it."""
+        """Items of an epoch, if with_epoch() or repeat() declared the number."""
         return self._most
 
     @property
@@ -181,14 +179,14 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return True
 
     def __getattr__(self, name: str) -> Any:
-        """Of what is not there: says what to write instead."""
+        """Raises AttributeError for a missing attribute, with the replacement to write instead."""
         raise no_method(type(self).__name__, name)
 
     # ---------------------------------------------------------------- epochs
 
     @property
     def epoch(self) -> int:
-        """The one that the next iterator begins with, in this process."""
+        """The epoch of the next iterator in this process."""
         if self._pending is not None:
             return self._pending["epoch"]
         epoch, times = self._board.read()
@@ -196,8 +194,8 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return epoch if is_new else self._last + 1
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iterator, here and in worker processes, begins this epoch; those after it the ones that
-        follow.
+        """Makes the next iterator, here and in worker processes, begin this epoch. Later iterators begin the
+        epochs after it.
         """
         if self._pending is not None and self._pending["epoch"] != epoch:
             self._pending = None
@@ -205,11 +203,11 @@ class Chain(Fluent, utils.Closing, IterableDataset):
 
     @property
     def _items_of_epoch(self) -> int | None:
-        """Of each reader, where that is declared."""
+        """Items of each reader in an epoch, if that is declared."""
         return self._most if self._repetitions == ENDLESS else None
 
     def _notify_workers(self, saved_epoch: int | None) -> int:
-        """Called by a DataLoader before its workers begin an epoch: they all take this one."""
+        """Sets the epoch for all workers. Called by a DataLoader before its workers begin an epoch."""
         epoch = self.epoch if saved_epoch is None else saved_epoch
         self._board.set(epoch)
         self._notified, self._last = (self._board.read()[1], os.getpid()), epoch
@@ -218,7 +216,7 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return epoch
 
     def _begin(self, run: Run) -> list[Any] | None:
-        """The entries of the position at which the run begins; None at the start of the epoch."""
+        """Begins `run`; returns the entries of its position, or None at the start of the epoch."""
         pending, run.reader = self._pending, Reader.here(self._world)
         if self._undivided or is_divided_by_accelerate(self):
             run.reader = replace(run.reader, rank=0, ranks=1)
@@ -251,17 +249,17 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return self._items(run)
 
     def iterate(self, source: Any, stages: tuple[Stage, ...], most: int | None) -> Iterator[Any]:
-        """iter(), with another source, `source(context, own)`, and other stages: the same samples in another
+        """iter() with another source, `source(context, own)`, and other stages: the same samples in another
         form, so the same positions.
 
-        `most` is instead of with_epoch()'s number. None where that is the caller's business, who says end()
-        when it is there.
+        `most` replaces with_epoch()'s number. None: the caller counts, and calls end() when the epoch is
+        over.
         """
         run = self._latest = Run(source, stages, most)
         return self._items(run)
 
     def end(self) -> None:
-        """The iterator that was made last is at its end."""
+        """Marks the iterator that was made last as ended."""
         self._latest.ended, self._latest.flow = True, None  # type: ignore[union-attr]
 
     def _items(self, run: Run) -> Iterator[Any]:
@@ -299,15 +297,15 @@ class Chain(Fluent, utils.Closing, IterableDataset):
             ) from error
 
     def close(self) -> None:
-        """Lets go of what the iterator that was made last has read ahead; its position is forgotten."""
+        """Drops the samples that the iterator that was made last has read ahead, and forgets its position."""
         self._latest = None
 
     # ---------------------------------------------------------------- state
 
     @signing
     def state_dict(self) -> dict[str, Any]:
-        """Where the iterator that was made last stands: numbers, whatever samples are held. Behind its end:
-        the start of the next epoch.
+        """The position of the iterator that was made last: numbers only, whatever samples are held. After its
+        end: the start of the next epoch.
 
         It belongs to one reader, that is, one worker of one rank; a DataLoader keeps those of its workers.
         """
@@ -319,19 +317,19 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return {**run.state(), "pipeline": self._described()}
 
     def load_state_dict(self, state: dict[str, Any], verify: bool = True) -> None:
-        """The next iterator goes on where `state` was taken. StateError when it is of another version, or of
-        another pipeline, or damaged, as its checksum says, unless `verify` is False.
+        """Makes the next iterator go on where `state` was taken. StateError for a state of another version,
+        of another pipeline, or damaged (by its checksum, unless `verify` is False).
         """
         self._pending = checked_state(state, type(self).__name__, self._described(), verify)
         self._latest = None
 
     def _described(self) -> list[str]:
-        """All that a position depends on."""
+        """All facts that a position depends on."""
         return [*self._facts(), *(str(stage) for stage in self._stages if stage.counts)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """For worker processes that are not forked: they see the epochs that are set here, which rank this
-        is, and who divides.
+        """The state for worker processes that are not forked: they get the epochs that are set here, this
+        rank, and whether ranks divide the data.
         """
         sent = {
             "_latest": None,
@@ -343,12 +341,12 @@ class Chain(Fluent, utils.Closing, IterableDataset):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         allowed = state.pop("_enforce_security", None)
-        # a new process begins without what the script said
+        # a new process does not have the value that the script set
         if allowed is not None and utils.enforce_security is None:
             utils.enforce_security = allowed
         self.__dict__.update(state)
 
 
 def seed_of(seed: int | None) -> int:
-    """The one that was given, else the environment's WDS_SEED, else 0: ranks must have the same."""
+    """The given seed, else the environment's WDS_SEED, else 0. All ranks must have the same."""
     return int(os.environ.get("WDS_SEED", "0")) if seed is None else seed

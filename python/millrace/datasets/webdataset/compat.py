@@ -1,4 +1,4 @@
-"""wds.compat: WebDataset, WebLoader and the fluent methods, by the names that the package has them under."""
+"""wds.compat: WebDataset, WebLoader and the fluent methods, by the package's names."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from .pipeline import DataPipeline, FluidWrapper
 
 
 class WebLoader(Mixture):
-    """millrace.DataLoader(...), whose batches go through further stages:
+    """millrace.DataLoader(...) with further stages for its batches:
     `.unbatched().shuffle(1000).batched(64).with_epoch(500)`.
 
-    The arguments (`args`, `kw`) are those of `DataLoader`. Stages behind it run in the consumer's thread.
-    Without any, millrace.DataLoader does the same, and has len(). explain(), stats(), profile(), advice() and
-    report() are those of `loader`. state_dict() has the loader's; what is held behind it is read again.
+    The arguments (`args`, `kw`) are those of `DataLoader`. The further stages run in the consumer's thread.
+    Without further stages, use millrace.DataLoader: it does the same, and has len(). explain(), stats(),
+    profile(), advice() and report() are those of `loader`. state_dict() has the loader's state; samples that
+    a further stage held are read again.
     """
 
     def __init__(self, *args: Any, **kw: Any) -> None:
-        loader: Any = import_module("millrace").DataLoader(*args, **kw)  # which stands above data sets
+        loader: Any = import_module("millrace").DataLoader(*args, **kw)  # late: it imports data sets
         super().__init__(
             [loader],
             seed=getattr(loader.dataset, "seed", None) if hasattr(loader.dataset, "stages") else None,
@@ -29,17 +30,17 @@ class WebLoader(Mixture):
 
     @property
     def loader(self) -> Any:
-        """The DataLoader in it."""
+        """The wrapped DataLoader."""
         return self.datasets[0]
 
     def explain(self, samples: int = 0) -> str:
-        """DataLoader.explain(), and a line of the stages behind."""
+        """DataLoader.explain(), and a line of the further stages."""
         behind = "".join(f".{stage}" for stage in self.stages)
         told = f"\nstages behind: python — {behind}, in the consumer's thread" if behind else ""
         return self.loader.explain(samples) + told
 
     def stats(self, steps: bool = False) -> dict[str, Any]:
-        """DataLoader.stats(): of what comes before the stages behind."""
+        """DataLoader.stats(), without the further stages."""
         return self.loader.stats(steps)
 
     def profile(self, steps: bool = False) -> dict[str, Any] | None:

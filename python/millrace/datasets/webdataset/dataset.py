@@ -22,9 +22,9 @@ from .split import Reader, Splitter, check_splitters, split_by_node, split_by_wo
 
 
 class EditableSteps(list):
-    """A WebDataset's steps. Changing the list makes the data set a DataPipeline of what is in it then."""
+    """A WebDataset's steps. Changing the list turns the data set into a DataPipeline of the new list."""
 
-    becomes: Any = None  # DataPipeline, which stands above this module and says so
+    becomes: Any = None  # DataPipeline, set by its module, which imports this one
     owner: Any = None
 
     def of(self, owner: Any) -> EditableSteps:
@@ -86,11 +86,11 @@ class WebDataset(ShardChain):
         cache_dir: a folder where shards from elsewhere are kept, shared by all processes of the machine.
         url_to_name: ValueError unless None: the cache names its files itself.
         detshuffle: no effect, as shuffles are deterministic.
-        nodesplitter, workersplitter: who reads which shards (split.py). "auto" divides shards, or samples
-            where there are too few; "shards", "samples": these only. None: everybody reads all. Or a function
-            from an iterator of {"url": ...} to one of those that this reader takes, as webdataset's. While a
-            loader that Accelerate prepared gives each rank its part, ranks do not divide here (a function
-            does what it does: leave it out).
+        nodesplitter, workersplitter: the division of shards among ranks and workers (split.py). "auto"
+            divides shards, or samples if there are too few shards; "shards", "samples": these only. None:
+            all read all. Or a function from an iterator of {"url": ...} to an iterator of those that this
+            reader takes, as webdataset's. While a loader that Accelerate prepared gives each rank its part,
+            ranks do not divide here (a function still divides: leave it out).
         select_files, rename_files: functions of the names in the archives, called in the order rename,
         select.
         empty_check: a reader that finds no sample in its shards raises ValueError.
@@ -182,8 +182,8 @@ class WebDataset(ShardChain):
         return IndexedWebDataset(self.urls, self._stages, index_dir, shards.stores)
 
     def describe_split(self, num_workers: int = 0, ranks: int | None = None) -> str:
-        """Who reads which shards in the next epoch, and why: a line per reader. `ranks`: how many; None: as
-        many as there are.
+        """The shards that each reader reads in the next epoch, and why: a line per reader. `ranks`: how many;
+        None: the present number.
         """
         if self.shards.resampled:
             return (

@@ -1,9 +1,9 @@
-"""What a field's bytes mean, by its extension: webdataset's table, but nothing is unpickled unless it was
-allowed by name. Pictures come in the form that webdataset's names stand for: "pil", "torchrgb" and so on.
+"""Decoders of fields by their extension: webdataset's table, but nothing is unpickled unless it was allowed
+by name. Pictures come in the form of webdataset's names: "pil", "torchrgb" and so on.
 
-A sample's fields are decoded one by one, each by the first decoder that gives something other than None:
-those before (gz), the ones that decode() was given, and those behind (this table). What none of them knows
-stays bytes.
+A sample's fields are decoded one by one, each by the first decoder that gives something other than None. The
+order: first gz, then the decoders given to decode(), then this table. A field that none of them knows stays
+bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from . import tenbin, utils
 
 
 class ImageSpec(NamedTuple):
-    """What a name stands for. container: "numpy" (H, W, C), "torch" (C, H, W) or "pil"; without C for mode
+    """The form of a picture. container: "numpy" (H, W, C), "torch" (C, H, W) or "pil"; without C for mode
     "L".
     """
 
@@ -54,7 +54,7 @@ def _specs() -> dict[str, ImageSpec]:
 
 IMAGE_SPECS = _specs()
 
-#: What is given to the picture decoder, by the last part of the field's name.
+#: Extensions (the last part of a field's name) that the picture decoder decodes.
 IMAGE_EXTENSIONS = frozenset(
     "apng blp bmp bufr bw cur dcx dds dib emf eps fit fits flc fli ftc ftu gbr gif grib h5 hdf icb icns ico"
     " iim im j2c j2k jfif jp2 jpc jpe jpeg jpf jpg jpx mpeg mpg msp pbm pcd pcx pgm png pnm ppm ps psd pxr"
@@ -77,14 +77,14 @@ class ImageHandler:
             )
 
     def __call__(self, key: str, data: bytes) -> Any:
-        """The picture; None where `key`, a field's name, has no extension of a picture's."""
+        """The picture; None if `key`, a field's name, has no extension of a picture."""
         if key.rpartition(".")[2].lower() not in self.extensions:
             return None
         return picture(data, IMAGE_SPECS[self.spec])
 
 
 def picture(data: bytes, spec: ImageSpec) -> Any:
-    """`data` decoded by the engine's codecs where these can, else by Pillow, to the same pixels."""
+    """`data` decoded by the engine's codecs if they can, else by Pillow, to the same pixels."""
     pixels: Any = _core.decode_image(data) if spec.mode == "RGB" and spec.container != "pil" else None
     if pixels is not None and pixels.size > 3 * (Image.MAX_IMAGE_PIXELS or sys.maxsize):
         PillowDecoder().check_size(pixels.shape[1], pixels.shape[0])
@@ -108,8 +108,8 @@ MOST_UNPACKED = 2**32  # bytes that a compressed field may have
 
 
 class DecodingError(CorruptDataError):
-    """A field could not be decoded. `url`, `key`, `field`: of which sample; the cause is what its decoder
-    raised.
+    """A field could not be decoded. `url`, `key`, `field`: where the field is; the cause is its decoder's
+    exception.
     """
 
     url: str | None = None
@@ -123,8 +123,8 @@ class PickleRefused(ValueError):
 
 @dataclass(frozen=True)
 class Continue:
-    """What a decoder returns that has only unwrapped the data: the others go on with it, under another
-    name.
+    """Returned by a decoder that has only unwrapped the data: the other decoders go on with `data`, under the
+    name `key`.
     """
 
     key: str
@@ -132,7 +132,7 @@ class Continue:
 
 
 def gzfilter(key: str, data: bytes) -> Continue | None:
-    """Unpacks a field whose name ends in .gz. ValueError when it has more than 4 GiB."""
+    """Unpacks a field with a name that ends in .gz; None for others. ValueError for more than 4 GiB."""
     if not key.endswith(".gz"):
         return None
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
@@ -152,8 +152,8 @@ def _pickle(data: bytes, pickles: bool) -> Any:
 
 
 def _reads_pickles(allowed: bool) -> bool:
-    """Whether pickles are read: `allowed` says what decode() said. ValueError where enforce_security refuses
-    them all (utils.py).
+    """Whether pickles are read. `allowed`: decode()'s answer. ValueError if enforce_security refuses all
+    pickles (utils.py).
     """
     if utils.enforce_security:
         raise ValueError("Unpickling is not allowed: enforce_security is set")
@@ -179,7 +179,7 @@ def _torch(data: bytes, pickles: bool) -> Any:
 
 
 def _arrays(read: Callable[..., Any]) -> Callable[[bytes, bool], Any]:
-    """By numpy, which reads arrays under enforce_security as long as they have no objects in them."""
+    """A reader that uses numpy. Under enforce_security it reads arrays without objects in them."""
 
     def reads(data: bytes, pickles: bool) -> Any:
         objects = not utils.enforce_security and (pickles or utils.enforce_security is False)
@@ -196,11 +196,11 @@ def _arrays(read: Callable[..., Any]) -> Callable[[bytes, bool], Any]:
 
 
 def field_package(name: str) -> Any:
-    """The package that reads and writes fields of a kind."""
+    """The package that reads and writes a kind of fields."""
     return optional(name, "such fields (decode(only=...) leaves them out) are read and written by", name)
 
 
-#: What reads a field's bytes, by extension; these need no pickles.
+#: Readers of a field's bytes, by extension; these need no pickles.
 PLAIN: dict[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(("txt", "text", "transcript"), bytes.decode),
     **dict.fromkeys(("cls", "cls2", "index", "inx", "id"), int),
@@ -209,7 +209,7 @@ PLAIN: dict[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(("mp", "msg"), lambda data: field_package("msgpack").unpackb(data)),
     "cbor": lambda data: field_package("cbor").loads(data),
 }
-#: These take, besides, whether pickles are allowed.
+#: These readers also take whether pickles are allowed.
 PICKLED: dict[str, Callable[[bytes, bool], Any]] = {
     **dict.fromkeys(("pkl", "pickle", "pyd"), _pickle),
     "pth": _torch,
@@ -219,7 +219,7 @@ PICKLED: dict[str, Callable[[bytes, bool], Any]] = {
 
 
 def read_field(extension: str, data: bytes, allow_pickle: bool) -> Any:
-    """What the bytes of a field mean; None where nothing is known of its extension."""
+    """The value of a field's bytes; None for an unknown extension."""
     if extension in PLAIN:
         return PLAIN[extension](data)
     return PICKLED[extension](data, allow_pickle) if extension in PICKLED else None
@@ -227,7 +227,7 @@ def read_field(extension: str, data: bytes, allow_pickle: bool) -> Any:
 
 @dataclass(frozen=True)
 class BasicHandlers:
-    """The table as a decoder. `allow_pickle`: True, or the extensions of which it holds."""
+    """The table as a decoder. `allow_pickle`: True, or the extensions that may be pickles."""
 
     allow_pickle: AllowPickle = False
 
@@ -240,9 +240,7 @@ class BasicHandlers:
 
 
 class SampleDecoder:
-    """`decoder(sample)`: a new dict with its fields decoded. What the arguments mean: see
-    WebDataset.decode().
-    """
+    """`decoder(sample)`: a new dict with decoded fields. WebDataset.decode() documents the arguments."""
 
     def __init__(
         self,

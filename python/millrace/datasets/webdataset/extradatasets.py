@@ -44,7 +44,7 @@ class with_epoch(IterableDataset):  # noqa: N801  (webdataset's name)
 
 
 class with_length(IterableDataset):  # noqa: N801  (webdataset's name)
-    """A stream whose len() says `length`."""
+    """A stream with the len() `length`."""
 
     def __init__(self, dataset: Iterable[Any], length: int) -> None:
         super().__init__()

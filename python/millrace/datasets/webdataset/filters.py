@@ -1,8 +1,7 @@
 """wds.filters: the steps of a DataPipeline by the package's names, and, with a _ in front, the same as
 functions of samples.
 
-Steps are the stages that WebDataset's methods append. What a script writes itself goes through
-pipelinefilter().
+The steps are the stages that WebDataset's methods append. A script's own steps go through pipelinefilter().
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def shuffle(
 
 
 def detshuffle(bufsize: int = 1000, initial: int = 100, seed: int = 0, epoch: int = -1) -> DetShuffle | None:
-    """shuffle(), whose order depends on (seed, epoch) always; epochs count from `epoch` + 1. The step's
+    """shuffle() in an order that always depends on (seed, epoch); epochs count from `epoch` + 1. The step's
     `epoch` says which it was.
     """
     return None if bufsize < 1 else DetShuffle(int(bufsize), int(initial), seed, epoch)
@@ -214,7 +213,7 @@ def _info(
     stream: Any = None,
     name: str = "",
 ) -> Iterator[Any]:
-    """Prints what passes: the first `n` samples, and each `every`-th one. `fmt`: a format of the sample's
+    """Prints samples that pass: the first `n`, and each `every`-th one. `fmt`: a format of the sample's
     fields instead, by name or, of a tuple, by number.
     """
     out = sys.stderr if stream is None else stream

@@ -1,17 +1,17 @@
-"""Flows: streams of samples that can say where they are, and be made again at that position; and the random
-numbers that they draw: functions of a key and a position, of which nothing has to be saved. And Run, one
-iterator's way through an epoch, with the state that says where it stands.
+"""Flows: streams of samples with a position, from which they can be made again. Draws: random numbers that
+are functions of a key and a position, so none of their state has to be saved. Run: one iterator's way through
+an epoch, and the state that records its position.
 
-A flow is one stage of a pipeline at work. The invariant, on which resuming rests: between two of its items,
+A flow is one stage of a pipeline at work. Resuming rests on one invariant: between two of its items,
 
     `position()` is a short list of numbers, and a flow that is made anew with it gives exactly the items that
     are still to come.
 
 A flow that passes samples on one by one has its source's position. One that holds samples (shuffle, batched,
-unbatched) has the position that its source had before the oldest of them, and numbers of its own by which it
-knows what of the samples behind that position it had given already. So no sample is ever part of a state:
-what was held is read again, and never more of it than was held. An error that leaves a flow ends it, as
-generators end; its position is then before the samples it had taken and not given.
+unbatched) has the position that its source had before the oldest of them, and numbers of its own that tell
+which samples after that position it has given. So no sample is ever part of a state: held samples are read
+again, and never more samples than were held. An error that leaves a flow ends it, as generators end; its
+position is then before the samples that it had taken and not given.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Draws:
         self._words: list[int] = []
 
     def word(self, position: int) -> int:
-        """Cheap for positions that rise."""
+        """The random number at `position`. Cheap for positions that rise."""
         chunk, offset = divmod(position, _WORDS)
         if chunk != self._chunk:
             philox = np.random.Philox(key=self._key, counter=chunk * (_WORDS // _PER_BLOCK))
@@ -66,7 +66,7 @@ Position = list[Any]  # of numbers and lists of them: JSON's types
 
 @dataclass(frozen=True)
 class Context:
-    """On what random choices depend, beside their position: nothing else does."""
+    """All that random choices depend on, beside their position."""
 
     seed: int
     epoch: int
@@ -75,14 +75,14 @@ class Context:
     stage: int = 0
 
     def draws(self, *more: object) -> Draws:
-        """For this stage of this reader, in this epoch."""
+        """The draws of this stage of this reader, in this epoch."""
         reader = self.reader
         return Draws(self.seed, self.epoch, self.repetition, self.stage, reader.number, reader.readers, *more)
 
     @property
     def shared_key(self) -> int:
-        """The same for all readers, below 2^62: of what is agreed between them. Another one for each epoch
-        and repetition.
+        """A number below 2^62 that is the same for all readers, for choices on which they must agree. Each
+        epoch and repetition has another one.
         """
         return (
             self.epoch
@@ -92,7 +92,7 @@ class Context:
 
 
 class Flow(Protocol):
-    """Iterated over once. `position()` is asked between two items."""
+    """A stream of items, iterated over once. position() is asked between two items."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -113,29 +113,29 @@ class Through:
 
 
 class Stage:
-    """One step of a pipeline, as data: what a fluent method appends. Subclasses are dataclasses, compared by
+    """One step of a pipeline, as data; fluent methods append them. Subclasses are dataclasses, compared by
     their fields.
 
-    `has_position`: its flow adds an entry to the position. `counts`: positions behind it depend on it.
-    `label`: how it is shown, and what is kept of it in a state.
+    `has_position`: its flow adds an entry to the position. `counts`: positions after it depend on it.
+    `label`: its text, in messages and in a state.
     """
 
     has_position = counts = False
     label = ""
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        """The flow of this stage over `source`. `own`: its entry in the place; `source` stands where it is to
-        go on.
+        """The flow of this stage over `source`. `own`: the stage's entry in the position; `source` already is
+        at the place where it goes on.
         """
         return Through(source, self.generate)
 
     def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
-        """Of stages without a position of their own: what they give, sample by sample."""
+        """The stage's items, made from `samples` one by one. For stages without a position of their own."""
         raise NotImplementedError
 
     def __call__(self, items: Iterable[Any]) -> Iterator[Any]:
-        """As a function of samples, outside a pipeline. What is random follows the stage's `seed`, or else
-        Python's `random`.
+        """The stage as a function of samples, outside a pipeline. Its random choices follow the stage's
+        `seed`, or else Python's `random`.
         """
         epoch = random.getrandbits(62) if getattr(self, "seed", None) is None else 0
         return iter(self.run(Items(items), Context(0, epoch, 0, Reader.here())))
@@ -145,7 +145,7 @@ class Stage:
 
 
 class Items:
-    """A flow of anything iterable, which does not say where it is."""
+    """A flow of any iterable, without a position."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self._items = items
@@ -158,7 +158,9 @@ class Items:
 
 
 def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Position | None) -> Flow:
-    """The whole pipeline. `own`: the entries of the stages that have one, in order; None at the beginning."""
+    """The flow of the whole pipeline. `own`: the entries of the stages that have one, in order; None at the
+    beginning.
+    """
     entries = iter(own or ())
     for number, stage in enumerate(stages, 1):
         entry = next(entries, None) if stage.has_position else None
@@ -167,8 +169,8 @@ def build(source: Flow, stages: tuple[Stage, ...], context: Context, own: Positi
 
 
 class Opaque:
-    """Any function from an iterator to an iterator. What it holds is not known, so it is resumed by running
-    it from the beginning.
+    """The flow of any function from an iterator to an iterator. Its state is not known, so resuming runs it
+    from the beginning.
     """
 
     def __init__(self, source: Flow, function: Callable[[Iterator[Any]], Iterator[Any]], own: Any) -> None:
@@ -188,8 +190,8 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Composed(Stage):
-    """A function from an iterator to an iterator, or an object whose `run` is one. Resuming runs it from the
-    beginning.
+    """A function from an iterator to an iterator, or an object with such a method `run`. Resuming runs it
+    from the beginning.
     """
 
     function: Any
@@ -203,7 +205,7 @@ class Composed(Stage):
 
 
 def as_stage(thing: Any) -> Stage:
-    """A stage as it is; anything else as compose() takes it."""
+    """`thing` itself if it is a stage; else the stage that compose() makes of it."""
     if isinstance(thing, Stage):
         return thing
     if not callable(getattr(thing, "run", thing)):
@@ -218,7 +220,9 @@ VERSION = 1
 
 @dataclass
 class Run:
-    """`source`, `stages`: in place of the dataset's own. `most`: items of an epoch, as Chain's."""
+    """One iterator's way through an epoch. `source`, `stages`: replace the dataset's own. `most`: items of an
+    epoch, as in Chain.
+    """
 
     source: Any = None
     stages: tuple[Stage, ...] | None = None
@@ -244,7 +248,7 @@ class Run:
         }
 
     def go_on(self, state: Mapping[str, Any]) -> Position:
-        """Takes up such a state; the entries of its position. StateError for another reader's."""
+        """Takes up `state`; returns the entries of its position. StateError for another reader's state."""
         then, now = Reader(*state["reader"]), self.reader
         if then != now:
             raise StateError(
@@ -256,8 +260,8 @@ class Run:
 
 
 def checked_state(state: Any, name: str, described: list[str], verify: bool) -> dict[str, Any]:
-    """A copy of `state`. StateError when it is of another version, or of another pipeline than `described`,
-    or damaged, as its checksum says unless `verify` is False.
+    """A copy of `state`. StateError for a state of another version, of another pipeline than `described`, or
+    damaged (by its checksum, unless `verify` is False).
     """
     if not isinstance(state, Mapping):
         raise StateError(f"the state of a {name} is a dict from state_dict(), not {type(state).__name__}")
@@ -277,8 +281,8 @@ def checked_state(state: Any, name: str, described: list[str], verify: bool) -> 
 
 
 def _check_types(state: Mapping[str, Any], name: str) -> None:
-    """StateError unless it has the numbers of a position, all of them or, at the start of an epoch, none but
-    the epoch's.
+    """Raises StateError unless `state` has all numbers of a position, or, at the start of an epoch, the epoch
+    alone.
     """
     of_position = {"repetition": 1, "given": 2, "places": None, "reader": 4, "pipeline": None}
     missing = [key for key in of_position if key not in state]

@@ -116,7 +116,7 @@ class Fluent:
         return self.compose(ToDict(tuple(map(alternatives, fields)), missing_is_error, handler))
 
     def rename(self, handler: Handler = reraise_exception, keep: bool = True, **kw: Fields) -> Any:
-        """`rename(image="jpg;png")`: the field is called image. keep=False leaves out what is not named,
+        """`rename(image="jpg;png")`: the field is called image. keep=False leaves out the fields not named,
         `__key__` too.
         """
         return self.compose(Rename({new: alternatives(old) for new, old in kw.items()}, keep, handler))
@@ -129,8 +129,8 @@ class Fluent:
         duplicate_is_error: bool = True,
         **kw: str,
     ) -> Any:
-        """`rename_keys(image="*.jpg")` or `rename_keys(("image", "*.jpg"))`: fields whose name fits the
-        pattern.
+        """`rename_keys(image="*.jpg")` or `rename_keys(("image", "*.jpg"))`: renames fields with a name that
+        fits the pattern.
         """
         return self.compose(RenameKeys((*args, *kw.items()), keep_unselected, must_match, duplicate_is_error))
 
@@ -180,7 +180,7 @@ class Fluent:
         changes.
 
         The order is a function of (the data set's seed, `seed`, epoch, reader). Put it before decode(): the
-        buffer holds bytes then, and resuming reads again what it held without decoding. ValueError for `rng`:
+        buffer holds bytes then, and resuming reads its samples again without decoding. ValueError for `rng`:
         its state would not be known. `handler` has no effect, as nothing can fail here.
         """
         if rng is not None:

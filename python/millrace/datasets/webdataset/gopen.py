@@ -24,7 +24,7 @@ _STANDARD = {"rb": "stdin", "wb": "stdout"}
 
 __all__ = ["Pipe", "gopen", "gopen_schemes", "reader", "rewrite_url"]
 
-#: Functions (url, mode, bufsize, **kw) of a script's own, by scheme; they come before what is built in.
+#: A script's own functions (url, mode, bufsize, **kw), by scheme; they come before the built-in ones.
 gopen_schemes: dict[str, Callable[..., Any]] = {}
 
 
@@ -69,7 +69,7 @@ def gopen(url: str, mode: str = "rb", bufsize: int = -1, **kw: Any) -> Any:
             raise ValueError(f"{url}: gopen() opens no local files while enforce_security is set")
         if kw:
             raise TypeError(f"gopen({url!r}): {', '.join(kw)} mean nothing for a local file")
-        # what streams is "-" or a command, not a FIFO among the files
+        # streams come from "-" or a command, not from a FIFO among the files
         opens = open_regular if mode == "rb" else open
         return opens(local_path(url), mode, buffering=int(os.environ.get("GOPEN_BUFFER", bufsize)))
     if mode == "wb":

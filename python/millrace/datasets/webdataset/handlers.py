@@ -1,8 +1,8 @@
-"""What to do about a sample or shard that cannot be used: functions of the exception, as the webdataset
-package has them.
+"""Handlers of samples and shards that cannot be used: functions of the exception, as in the webdataset
+package.
 
-True: go on behind it. False: end the stream there. Raising is a third answer, and the default. webdataset's
-    own are taken, too.
+They return True to go on after the error, or False to end the stream there. The default raises. webdataset's
+own handlers work, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEFT_OUT = object()
 
 
 def handled(function: Callable[[Any], Any], items: Iterable[Any], handler: Handler) -> Iterator[Any]:
-    """function(item) of each, but for those that it gives LEFT_OUT of; the handler decides about what it
+    """function(item) of each item, without LEFT_OUT; the handler decides about the errors that function
     raises.
     """
     for item in items:
@@ -37,12 +37,12 @@ def reraise_exception(error: Exception) -> NoReturn:
 
 
 def ignore_and_continue(error: Exception) -> bool:
-    """Goes on behind the `error`, silently."""
+    """Goes on after the `error`, silently."""
     return True
 
 
 def warn_and_continue(error: Exception) -> bool:
-    """Goes on behind the `error`, with a warning."""
+    """Goes on after the `error`, with a warning."""
     warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
     return True
 

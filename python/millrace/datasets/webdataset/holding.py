@@ -19,12 +19,12 @@ from .flow import Context, Draws, Flow, Position, Stage
 
 @dataclass(frozen=True)
 class Shuffle(Stage):
-    """Through a buffer of `size` samples, a random one of which comes out each time. The first comes when
-    there are `initial`.
+    """Shuffles through a buffer of `size` samples: each output is a random one of them. The first output
+    comes when the buffer has `initial` samples.
 
-    Before output g (from 0) the buffer has been filled up to min(initial + 2 g, size + g) samples in all, as
-    long as there are more: it grows by one at each output until it is full. Output g is the one in place
-    draw(g, length); the next sample takes that place, or, at the end, the last one. So what the buffer holds
+    Before output g (from 0) the buffer has taken min(initial + 2 g, size + g) samples in all, as long as
+    there are more: it grows by one at each output until it is full. Output g is the sample in place
+    draw(g, length); the next sample takes that place, or, at the end, the last one. So the buffer's content
     is a function of g and of the stream's length.
     """
 
@@ -40,8 +40,8 @@ class Shuffle(Stage):
 
 @dataclass(frozen=True)
 class DetShuffle(Shuffle):
-    """detshuffle(): Shuffle, which counts epochs from `start` + 1. `epoch`: the last one that began here, for
-    those who look.
+    """detshuffle(): Shuffle with epochs counted from `start` + 1. `epoch`: the last one that began here, for
+    scripts that read it.
     """
 
     start: int = -1
@@ -57,10 +57,10 @@ class DetShuffle(Shuffle):
 
 
 class ShuffleFlow:
-    """Its own entry: [outputs given, length of the source or None, number of the sample at which the source's
-    position was noted].
+    """The flow of Shuffle. Its own entry: [outputs given, length of the source or None, number of the sample
+    at which the source's position was noted].
 
-    Places are noted a few times per `size` samples and forgotten when nothing is held that is so old.
+    Positions are noted a few times per `size` samples, and forgotten when all samples held are newer.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class ShuffleFlow:
         return [*position, [self._given, self._total, number]]
 
     def _wanted(self, given: int) -> int:
-        """Samples that are read before output `given`."""
+        """The number of samples that are read before output `given`."""
         return min(self._initial + 2 * given, self._size + given)
 
     def _mark(self) -> None:
-        """Notes where the source stands before sample `_read`."""
+        """Notes the source's position before sample `_read`."""
         if self._read > self._marks[-1][0]:
             self._marks.append((self._read, self._source.position()))
         oldest = min(self._numbers, default=self._read)
@@ -121,8 +121,8 @@ class ShuffleFlow:
             self._marks.popleft()
 
     def _refill(self, items: Iterator[Any]) -> None:
-        """What the buffer held, from the noted position on. Reads as far as it had read when it last gave
-        something.
+        """Fills the buffer again, from the noted position on. Reads as many samples as were read at the last
+        output.
         """
         self._resumed = False
         numbers = self._held_numbers()
@@ -151,8 +151,8 @@ class ShuffleFlow:
         self._held[:] = [found[number] for number in numbers]
 
     def _held_numbers(self) -> list[int]:
-        """By place in the buffer, behind output `_given`, when as much has been read as that output
-        needed.
+        """The numbers of the samples held, by place in the buffer, after `_given` outputs, with as many
+        samples read as the last of these outputs needed.
         """
         numbers: list[int] = []
         read, end, below = 0, 2**62 if self._total is None else self._total, self._draws.below
@@ -173,8 +173,8 @@ Collate = Callable[[list[Any]], Any]
 
 @dataclass(frozen=True)
 class Batched(Stage):
-    """Lists of `batchsize` samples, given to `collation_fn` unless it is None; a shorter one at the end if
-    `partial`.
+    """Lists of `batchsize` samples, passed through `collation_fn` unless it is None; with `partial`, the last
+    list may be shorter.
     """
 
     batchsize: int
@@ -188,7 +188,7 @@ class Batched(Stage):
 
 
 class BatchedFlow:
-    """Holds samples only while it waits for more."""
+    """The flow of Batched. Holds samples only while it waits for more."""
 
     def __init__(self, source: Flow, stage: Batched) -> None:
         self._source, self._stage = source, stage
@@ -212,7 +212,7 @@ class BatchedFlow:
 
 @dataclass(frozen=True)
 class Unpacked(Stage):
-    """unbatched() or unlisted(), by `name`: what `unpack` finds in each batch."""
+    """unbatched() or unlisted(), by `name`: the elements that `unpack` finds in each batch."""
 
     name: str
     unpack: Callable[[Any], Iterator[Any]]
@@ -224,7 +224,7 @@ class Unpacked(Stage):
 
 
 class UnpackedFlow:
-    """Its own entry: how many of the present batch it has given."""
+    """The flow of Unpacked. Its own entry: the number of elements of the present batch that it has given."""
 
     def __init__(self, source: Flow, unpack: Callable[[Any], Iterator[Any]], own: Any) -> None:
         self._source, self._unpack, self._given = source, unpack, own or 0
@@ -243,8 +243,8 @@ class UnpackedFlow:
 
 
 def rows_of(batch: Any) -> Iterator[Any]:
-    """The samples of a batch, a tuple of fields that have a length or a dict of them. ValueError for what is
-    no batch, and for fields of different lengths.
+    """The samples of a batch, which is a tuple of fields with lengths or a dict of them. ValueError for any
+    other type, and for fields of different lengths.
     """
     if isinstance(batch, (list, tuple)):
         for row in range(len(batch[0])):
@@ -270,7 +270,7 @@ def elements_of(batch: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Slice(Stage):
-    """itertools.islice of the samples of each reader."""
+    """itertools.islice of each reader's samples."""
 
     start: int
     stop: int | None
@@ -301,8 +301,8 @@ class RandomSample(Stage):
 
 
 class CountedFlow:
-    """The first `stop` samples of the source, those of them whose number is chosen. Its own entry: how many
-    it has seen.
+    """The samples with chosen numbers among the first `stop` of the source. Its own entry: the number of
+    samples it has seen.
     """
 
     def __init__(

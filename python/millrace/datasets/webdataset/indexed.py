@@ -31,7 +31,7 @@ def index_of(
     url: str, source: _core.ByteSource, path: str | None, folder: str | None, version: Version
 ) -> _core.TarIndex:
     """The index of a shard: loaded, or made and kept for the next time. `path`: of a local shard. `version`:
-    what the shard had before it was opened. `folder`: in place of the user's cache.
+    the shard's version before it was opened. `folder`: replaces the user's cache.
 
     UnavailableError: the shard is packed. CorruptDataError: it is damaged.
     """
@@ -50,7 +50,7 @@ def index_of(
     )
 
 
-_BUILDERS = 8  # shards whose index is made at once: one that waits for a disk or a store lets others go on
+_BUILDERS = 8  # indexes made at once: while one waits for a disk or a store, others go on
 _MEMORY = 1 << 30  # of all remote shards that are open; at least 4 MiB of each
 _MOST_OPEN = 256
 _DESCRIPTORS = 10  # of a remote shard that is open, with the disk cache
@@ -63,7 +63,7 @@ class IndexedWebDataset(Dataset):
     """Samples of plain tar shards by their number, shard after shard; made by `WebDataset.indexed()`.
 
     Map-style: any sampler fits, shuffles are exact and of all shards, len() is known, resuming costs nothing.
-    Behind `.decode("pil").to_tuple("jpg", "cls").map_tuple(transform)`, millrace.DataLoader runs it natively.
+    After `.decode("pil").to_tuple("jpg", "cls").map_tuple(transform)`, millrace.DataLoader runs it natively.
     Sample i is that of the shards in the order of `urls`, whatever the shards' dataset said of shuffling,
     splitting and repeating: those are the sampler's.
 
@@ -205,7 +205,7 @@ class _Shards:
 
     @property
     def sources(self) -> list[_core.ByteSource]:
-        """Those that this process can read: what was opened before fork() is the parent's."""
+        """The sources of this process: a forked process opens its own, not the parent's."""
         return self._sources()
 
     def place(self, index: int) -> tuple[int, int]:

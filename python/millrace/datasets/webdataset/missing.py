@@ -1,5 +1,5 @@
-"""What the package, or an older version of it, has under `wds.` or as a method, and is not here; and what to
-write instead.
+"""Names that the package, or an older version of it, has under `wds.` or as a method, and that are missing
+here; and their replacements.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-#: What to write instead of what webdataset, or an older version of it, has.
+#: Replacements of names that webdataset, or an older version of it, has.
 _INSTEAD = {
     "MultiShardSample": "Mixture([WebDataset(...), WebDataset(...)], weights=[...])",
     "PytorchShardList": "WebDataset(urls, shardshuffle=True), whose ranks and workers divide the shards",
@@ -17,7 +17,7 @@ _INSTEAD = {
 
 
 def lookup(module: str, name: str) -> Any:
-    """`wds.<name>`. AttributeError, with what to write instead where something is known."""
+    """Looks up `wds.<name>`. Raises AttributeError, with the replacement if one is known."""
     if name == "pytorch_weights_only":  # which may be set here or there
         return importlib.import_module(".autodecode", __package__).pytorch_weights_only
     remedy = (

@@ -26,8 +26,8 @@ class Mixture(Chain):
     Args:
         datasets: iterable datasets; each divides itself among ranks and workers.
         weights: a number above 0 for each, of any sum. None: one sample of each in turn.
-        longest: True ends with the last of the streams, mixing what is left by the same weights; False with
-            the first that ends.
+        longest: True ends with the last of the streams, mixing the remaining ones by the same weights; False
+            with the first that ends.
         seed: of the draws. None: WDS_SEED of the environment, or 0.
     """
 
@@ -78,8 +78,8 @@ class Mixture(Chain):
 
 
 class MixtureFlow:
-    """Its position: [[draws so far, whose turn it is, [for each stream: [its state or None, samples it gave,
-    whether it has ended]]]].
+    """The flow of a Mixture. Its position: [[draws so far, the stream of the next turn, [for each stream:
+    [its state or None, samples it gave, whether it has ended]]]].
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""What a shard's URL stands for: a local file, what millrace.stores opens, or the output of a command,
-"pipe:cat shard.tar", where these may run (utils.py).
+"""Opens shards by their URLs: local files, objects that millrace.stores opens, and the output of commands,
+"pipe:cat shard.tar", if these may run (utils.py).
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _COMMAND = "pipe:"
 
 
 def is_command(url: str) -> bool:
-    """Whether a shard is what a command writes."""
+    """Whether the shard is the output of a command."""
     return url.startswith(_COMMAND)
 
 
 def opened(url: str, mode: str = "rb", bufsize: int = -1, **kw: Any) -> Pipe:
-    """The command at work, if it may run; **kw: Pipe's."""
+    """Starts the command, if it may run; **kw: Pipe's."""
     commands_allowed(url)
     return Pipe(url[len(_COMMAND) :], mode, bufsize, **kw)
 
 
 def commands_allowed(url: str) -> None:
-    """UnavailableError, or ValueError where enforce_security is set, unless the script said that shards may
-    run commands.
+    """Raises UnavailableError, or ValueError under enforce_security, unless the script allowed shards to run
+    commands.
     """
     if utils.enforce_security:
         raise ValueError(f"{url}: commands are not run while enforce_security is set")
@@ -51,10 +51,11 @@ def commands_allowed(url: str) -> None:
 
 
 class Pipe(utils.Closing):
-    """What a command writes, or reads. Its failure is an OSError, at the end of what it wrote or at close().
+    """The output of a command, or its input. Its failure is an OSError, at the end of its output or at
+    close().
 
     timeout: seconds that it may take to end after that. ignore_errors: its status does not matter;
-        ignore_status: these do not.
+        ignore_status: these statuses do not.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Pipe(utils.Closing):
         self.stream.flush()
 
     def close(self) -> None:
-        """A command that is still writing is ended: nobody reads the rest."""
+        """Closes the pipe. Ends a command that is still writing: nobody reads the rest."""
         if self.stream.closed:
             return
         self.stream.close()
@@ -115,8 +116,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """How shards that are not local are read: WebDataset's arguments of these names. `since`: when the run
-    began, by the cache's rules (stores.DiskCache), which copies in other processes take over.
+    """Options for reading shards that are not local: WebDataset's arguments of these names. `since`: when the
+    run began, for the cache's rules (stores.DiskCache); copies in other processes keep it.
     """
 
     cache_dir: str | None = None
@@ -127,13 +128,13 @@ class StoreOptions:
 
 
 def is_local(url: str) -> bool:
-    """Whether it is a path, with or without file: before it."""
+    """Whether `url` is a path, with or without file: before it."""
     return url.startswith("file:") or not _SCHEME.match(url)
 
 
 def check_url(url: str, commands: bool = False) -> None:
-    """What can be said before it is opened. UnavailableError for a command, unless `commands` are read here
-    and allowed, ValueError for a URL that names no object, or for a pattern.
+    """Checks a URL before it is opened. UnavailableError for a command, unless `commands` are read here and
+    allowed; ValueError for a URL that names no object, and for a pattern.
     """
     if is_command(url) and not commands:
         raise _no_command(url)
@@ -151,7 +152,7 @@ def check_url(url: str, commands: bool = False) -> None:
 
 
 def checked_urls(urls: str | Iterable[str], commands: bool = False) -> tuple[str, ...]:
-    """The URLs that `urls` stands for, of each of which check_url() was asked."""
+    """The URLs that `urls` expands to, after check_url() of each."""
     found = tuple(expand_urls(urls))
     for url in found:
         check_url(url, commands)
@@ -164,12 +165,12 @@ def opened_shards(
     options: StoreOptions = StoreOptions(),
     commands: bool = False,
 ) -> Iterator[tuple[str, Any]]:
-    """(url, a path or ByteSource) of each; what cannot be opened comes as the exception instead, and the
-    others behind it all the same.
-    `commands`: whoever asks can run those, too, which come as they are.
+    """(url, a path or ByteSource) of each; an exception in place of the source that cannot be opened, and
+    then the others all the same.
+    `commands`: the caller can run commands, too; they come as their URLs.
 
-    If `all_local` is given, `urls` may be endless. Of stores, those of the next shards are drawn and asked
-    for ahead of their turn.
+    If `all_local` is given, `urls` may be endless. For shards in stores, the next URLs are drawn, and their
+    objects requested, ahead of their turn.
     """
     if all_local is None:
         urls = list(urls)
@@ -180,7 +181,7 @@ def opened_shards(
 
 
 def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
-    """A shard of a store, to be read at any place and opened as often as needed:
+    """A shard of a store that can be read at any place and opened as often as needed:
     millrace.stores.sources.RemoteObject. `memory`: bytes of it that are kept while it is open.
     """
     return RemoteObject(
@@ -189,7 +190,7 @@ def remote_object(url: str, options: StoreOptions, memory: int) -> Any:
 
 
 def open_shard(url: str, options: StoreOptions) -> Any:
-    """A path or ByteSource of one shard, to be read at any place; raises what its opening meets."""
+    """A path or ByteSource of one shard, for reads at any place; raises the error of opening it."""
     if is_command(url):
         raise _no_command(url)
     if is_local(url):
@@ -201,7 +202,7 @@ def open_shard(url: str, options: StoreOptions) -> Any:
 
 
 def local_path(url: str) -> str:
-    """Of a shard for which is_local() holds."""
+    """The path of a shard for which is_local() holds."""
     if not url.startswith("file:"):
         return os.path.expanduser(url) if url.startswith("~") else url
     path = url[len("file:") :]
@@ -209,8 +210,8 @@ def local_path(url: str) -> str:
 
 
 def cached_path(url: str, options: StoreOptions) -> str:
-    """Where a shard's bytes lie on this machine: the local shard, or its file in the cache, whose bytes are
-    there once they were read.
+    """The file of a shard on this machine: the local shard, or its file in the cache, which holds the bytes
+    that were read.
     """
     if is_local(url):
         return local_path(url)

@@ -1,7 +1,7 @@
 """wds.pipeline: pipelines that are written as lists of steps: DataPipeline(SimpleShardList(urls), ...,
 tarfile_to_samples(), ...).
 
-Such a list becomes the same WebDataset as the fluent methods make: what stands before tarfile_to_samples() is
+Such a list becomes the same WebDataset as the fluent methods make: the steps before tarfile_to_samples() give
 its arguments, the rest its stages. Any other list is a DataPipeline: its first entry is iterated over, or
 called, and every other one is a stage or a function from an iterator to an iterator, in Python.
 """
@@ -27,15 +27,16 @@ class DataPipeline(Chain):
     methods, too.
 
     SimpleShardList or ResampledShards first, then steps for shards, tarfile_to_samples(), and steps for
-    samples: a WebDataset. Shards are divided as the steps for shards say: by ranks if split_by_node is there,
-    by workers if split_by_worker is; shuffle() and detshuffle() put them in another order in each epoch, the
-    same on all ranks. Functions of one's own are called with {"url": ...} dicts, and those they give are
-    read. A WebDataset, Mixture or WebLoader first: the same with more stages.
+    samples make a WebDataset. The steps for shards decide how shards are divided: by ranks with
+    split_by_node, by workers with split_by_worker; shuffle() and detshuffle() put them in another order in
+    each epoch, the same on all ranks. Your own functions are called with {"url": ...} dicts, and the dicts
+    they return are read. With a WebDataset, Mixture or WebLoader first: that one with more stages.
 
-    Anything else is run as it is, in Python: `pipeline` is the list, which may be changed. What a function or
-    an iterable holds is not known, so a state is taken up by running them from the start of the epoch; those
-    whose items differ then go on with other ones. An iterable with state_dict() and load_state_dict() is
-    asked instead, where only known stages stand behind it. Subclasses may append steps in their __init__.
+    Anything else is run as it is, in Python: `pipeline` is the list, which may be changed. The state of a
+    function or an iterable is not known, so a state is taken up by running them from the start of the epoch;
+    if their items differ then, the run goes on with other items. For an iterable with state_dict() and
+    load_state_dict() these are used instead, if only known stages follow it. Subclasses may append steps in
+    their __init__.
 
     ValueError when there is no step.
     """
@@ -66,7 +67,7 @@ class DataPipeline(Chain):
 
     @property  # type: ignore[override]
     def pipeline(self) -> list[Any]:
-        """The steps. What is changed in this list holds from the next iterator on."""
+        """The steps. A change of this list takes effect at the next iterator."""
         return self._steps
 
     @pipeline.setter
@@ -85,7 +86,7 @@ class DataPipeline(Chain):
 
     @property
     def datasets(self) -> tuple[Any, ...]:
-        """What the first step gives."""
+        """The first step, as an iterable."""
         if not self._steps:
             raise ValueError(
                 f"{type(self).__name__} has no steps: append(SimpleShardList(urls)), or another iterable,"
@@ -103,7 +104,7 @@ class DataPipeline(Chain):
     def append(self, stage: Any) -> None:
         steps = _flat([stage])
         if self._steps:
-            list(map(as_stage, steps))  # TypeError for what is none
+            list(map(as_stage, steps))  # TypeError for one that is no stage
         self._steps += steps
         self._forget()
 
@@ -134,7 +135,7 @@ FluidWrapper = DataPipeline
 
 @dataclass(frozen=True)
 class _Called:
-    """What a function without arguments gives."""
+    """The items that a function without arguments gives."""
 
     function: Any
 
@@ -143,7 +144,7 @@ class _Called:
 
 
 def _flat(steps: Iterable[Any]) -> list[Any]:
-    """tarfile_samples, which is a function of shards, is the step of that name here."""
+    """The steps as one list. Replaces tarfile_samples, a function of shards, with the step of that name."""
     flat = [
         step
         for entry in steps
@@ -166,14 +167,14 @@ _SPLITTERS = {
 
 
 def _is_known(step: Any) -> bool:
-    """Whether it is one of split.py, or the package's of that name; a script may have a function so
-    called.
+    """Whether `step` is one of split.py's functions, or webdataset's of the same name. A script may have
+    another function of that name.
     """
     return _name(step) in _SPLITTERS and step.__module__.partition(".")[0] in ("millrace", "webdataset")
 
 
 def _is_known_list(source: Any, steps: Sequence[Any]) -> bool:
-    """Whether WebDataset's arguments say what this source and these steps for shards do."""
+    """Whether WebDataset's arguments can express this source and these steps for shards."""
     own = [step for step in steps if not isinstance(step, Shuffle) and not _is_known(step)]
     if type(source) is ResampledShards:
         # each reader draws, so there is no list that a function could change
@@ -205,8 +206,8 @@ def _of_shards(source: Any, steps: Sequence[Any], reading: TarfileToSamples) -> 
 
 
 def _seed(steps: Sequence[Any]) -> int | None:
-    """Of the seeds that were given: None if there is none. detshuffle()'s default of 0 is none, and neither
-    is True.
+    """The seed made of the given seeds; None if there is none. detshuffle()'s default of 0 does not count,
+    nor does True.
     """
     given = []
     for step in steps:

@@ -1,4 +1,4 @@
-"""wds.shardlists: what stands in front of a DataPipeline, and the step that goes from shards to samples.
+"""wds.shardlists: the shards at the start of a DataPipeline, and the step that goes from shards to samples.
 
 SimpleShardList and ResampledShards before tarfile_to_samples() become a WebDataset (pipeline.py); alone, and
 all others, they are iterables of {"url": ...}.
@@ -45,8 +45,8 @@ __all__ = [
 
 
 class SimpleShardList(IterableDataset):
-    """The shards in order; with a `seed` in a random one. In front of tarfile_to_samples() that is another
-    one in each epoch.
+    """The shards in order; with a `seed` in a random one. In front of tarfile_to_samples(), each epoch has
+    another random order.
 
     seed: an int; True: the data set's own.
     """
@@ -72,7 +72,7 @@ class SimpleShardList(IterableDataset):
 
 
 class ResampledShards(IterableDataset):
-    """Shards that are drawn with replacement, `nshards` of them.
+    """`nshards` shards, drawn with replacement.
 
     In front of tarfile_to_samples(), without `nshards` and `worker_seed`, a DataPipeline draws by (seed,
     epoch, reader), `deterministic` or not, and is resumed at the very sample. Else each iterator draws anew:
@@ -104,7 +104,7 @@ class ResampledShards(IterableDataset):
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing was asked for that only Python's iterator does."""
+        """Whether no option is used that only Python's iterator supports."""
         return (
             self.nshards == sys.maxsize and self.worker_seed is utils.pytorch_worker_seed and bool(self.urls)
         )
@@ -121,7 +121,7 @@ ResampledShardList = ResampledShards
 
 
 def expand_source(source: Any, max_urls: int = 10**9) -> list[str]:
-    """The URLs that a string stands for, or the first `max_urls` of a list."""
+    """The URLs that a string expands to, or the first `max_urls` of a list."""
     return list(islice(expand_urls(source) if isinstance(source, (str, os.PathLike)) else source, max_urls))
 
 
@@ -136,7 +136,7 @@ def shardspec(spec: str) -> SimpleShardList:
 
 @dataclass(frozen=True)
 class _Resampled:
-    """What resampled() makes: a function of shards, random whenever it is called."""
+    """The step that resampled() makes: a function of shards, with other random draws at each call."""
 
     n: int = sys.maxsize
 
@@ -146,21 +146,21 @@ class _Resampled:
 
 
 def resampled(n: int = sys.maxsize) -> _Resampled:
-    """A step: `n` of the shards before it, drawn with replacement, others in each epoch."""
+    """A step: `n` of the shards before it, drawn with replacement, in each epoch anew."""
     return _Resampled(n)
 
 
 class DirectoryShardList(IterableDataset):
-    """The shards that come to lie in a folder, each taken by one process: it is renamed to "name._PID_" while
-    it is read.
+    """The shards that appear in a folder. One process takes each, and renames it to "name._PID_" while
+    reading it.
 
     Args:
-        path: the folder, with a / behind it.
+        path: the folder, with a / at the end.
         pattern: of their names, with {a,b}.
-        poll: seconds between two looks when there is none; None: it ends then.
-        timeout: seconds without a new one after which it ends.
-        mode: what becomes of a shard when the next one is asked for: "unlink", "keep" (as name._done_),
-            "resample" (it is there again).
+        poll: seconds between two looks while there is no shard; None: the list ends then.
+        timeout: seconds without a new shard after which the list ends.
+        mode: what happens to a shard when the next one is asked for: "unlink", "keep" (it is renamed to
+            name._done_), "resample" (it can be taken again).
         select: "random" or "oldest".
     """
 
@@ -194,14 +194,14 @@ class DirectoryShardList(IterableDataset):
         )
 
     def recycle(self, active: str) -> None:
-        """What `mode` says, of a shard that was read."""
+        """Treats a shard that was read as `mode` says."""
         if self.mode == "unlink":
             os.unlink(active)
         else:
             os.rename(active, active.rpartition(".")[0] + ("._done_" if self.mode == "keep" else ""))
 
     def cleanup_files_without_processes(self) -> None:
-        """The same of shards whose process is no more."""
+        """Treats the shards of processes that have ended in the same way."""
         for name in glob.glob(os.path.join(glob.escape(self.path), "*._*_")):
             pid = name.rpartition("._")[2][:-1]
             if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
@@ -248,7 +248,7 @@ class DirectoryShardList(IterableDataset):
 
 @dataclass(frozen=True)
 class TarfileToSamples(Stage):
-    """Where a DataPipeline goes from shards to samples."""
+    """The step of a DataPipeline that goes from shards to samples."""
 
     handler: Handler = reraise_exception
     select_files: Callable[[str], bool] | None = None
@@ -257,7 +257,7 @@ class TarfileToSamples(Stage):
     label = "tarfile_to_samples()"
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        """Behind other steps than those that WebDataset knows: what these give is not known, so it is resumed
+        """The flow after steps that WebDataset does not know: their state is not known, so resuming starts
         from the beginning.
         """
         return Opaque(source, self.generate, own)
@@ -278,7 +278,7 @@ class TarfileToSamples(Stage):
 
 
 class _UrlFlow(ShardFlow):
-    """The samples of shards {"url": ...} as they come: each is opened when it is its turn, so a list may wait
+    """The samples of shards {"url": ...} as they come: each shard is opened at its turn, so a list may wait
     for shards.
     """
 

@@ -28,7 +28,7 @@ _LOCATED_BYTES = 4096  # smaller files are read with their headers, which costs 
 
 @dataclass(frozen=True)
 class Shards:
-    """What WebDataset was made with, as data."""
+    """WebDataset's arguments, as data."""
 
     urls: tuple[str, ...]
     shuffled: bool = False
@@ -50,7 +50,7 @@ class Shards:
         return all(map(is_local, self.urls))
 
     def order(self, seed: int, shared_key: int) -> list[int]:
-        """The numbers of the shards as they come in an epoch: the same for all readers."""
+        """The numbers of the shards in the order of an epoch: the same for all readers."""
         count = len(self.urls)
         if not self.shuffled:
             return list(range(count))
@@ -58,12 +58,12 @@ class Shards:
         return permutation.at(np.arange(count, dtype=np.int64)).tolist()
 
     def share(self, context: Context) -> Share:
-        """What the reader reads; not asked of a resampled dataset."""
+        """The reader's share of the shards; not for a resampled dataset."""
         order = self.order(context.seed, context.shared_key)
         return share_of(context.reader, order, list(self.urls), self.nodesplitter, self.workersplitter)
 
     def resampled_urls(self, context: Context, first: int) -> Iterator[str]:
-        """Endless: the reader's draws with replacement from all shards, from number `first` on."""
+        """The reader's draws with replacement from all shards, from draw `first` on, without end."""
         draws = Draws(context.seed, context.epoch, context.repetition, "resampled")
         reader, position = context.reader, first
         while True:
@@ -72,8 +72,8 @@ class Shards:
 
 
 class ShardChain(Chain):
-    """A pipeline over shards, or over files that are divided as these are; `kind`: what messages call
-    them.
+    """A pipeline over shards, or over other files that are divided like shards; `kind`: their name in
+    messages.
     """
 
     shards: Shards
@@ -81,7 +81,7 @@ class ShardChain(Chain):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """All of them."""
+        """The URLs of all shards."""
         return self.shards.urls
 
     @property
@@ -100,9 +100,9 @@ class ShardChain(Chain):
 
 
 class ShardFlow:
-    """The samples of one reader. Its position: [[shards behind it, samples behind it in the present shard]].
+    """The samples of one reader. Its position: [[shards passed, samples passed in the present shard]].
 
-    Samples are counted with those that other readers take, so the count is where the shard's reader starts.
+    Samples that other readers take count too, so the count is where the shard's reader starts.
     """
 
     def __init__(self, shards: Shards, context: Context, own: tuple[int, int] | None) -> None:
@@ -155,7 +155,7 @@ class ShardFlow:
         return opened_shards(urls, self._shards.all_local, self._shards.stores, commands=True)
 
     def _part(self) -> tuple[Iterator[str], int, int, str]:
-        """(URLs from the present one on, of how many samples one is taken, which, the rule)"""
+        """(URLs from the present shard on, n: the reader takes every n-th sample, from which on, the rule)"""
         shards = self._shards
         if shards.resampled:
             return shards.resampled_urls(self._context, self._shard), 1, 0, "resampled"
@@ -177,7 +177,7 @@ class ShardFlow:
                 [archive], select_files=shards.select_files, rename_files=shards.rename_files
             )
             return islice(group_by_keys(files), self._sample, None)
-        # What a store fetches is gone from memory when it was passed, so its files are read at once.
+        # Memory drops a store's shard once it is passed, so its files are read at once.
         is_here = isinstance(source, str) or source.is_here
         located = _LOCATED_BYTES if is_here and self._reads_later() else None
         reader = _core.ShardReader(
@@ -195,25 +195,25 @@ class ShardFlow:
         )
 
     def _own(self, sample: Any) -> Any:
-        """A sample that other readers do not take."""
+        """The sample with its located files read: other readers do not take it."""
         return {
             name: value.read() if isinstance(value, _core.LocatedFile) else value
             for name, value in sample.items()
         }
 
     def _passed(self, reader: Any) -> int:
-        """Samples behind the reader after an error; `reader` is None when it could not be made."""
+        """The number of samples passed, after an error; `reader` is None if it could not be made."""
         return self._sample
 
     def _reads_later(self) -> bool:
-        """Whether large files are only located. Where other readers take most samples, what is in those is
-        not read.
+        """Whether large files are only located. When other readers take most samples, the files of those
+        samples are not read.
         """
         return self._stride != 1
 
 
 class _WithPath:
-    """A shard's reader whose samples have `__local_path__`. It goes on behind an error as the reader does."""
+    """A shard's reader that gives samples `__local_path__`. After an error it goes on as `reader` does."""
 
     def __init__(self, reader: Any, path: str) -> None:
         self._reader, self._path = reader, path

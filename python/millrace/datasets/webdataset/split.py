@@ -1,15 +1,15 @@
-"""Who reads which shards, in which epoch; and whether somebody else divides a stream among the ranks.
+"""The shards that each reader reads in an epoch; and whether Accelerate divides a stream among the ranks.
 
 One rule, at two levels: first the ranks divide the shards, then the workers of a rank divide the rank's.
-Whoever divides takes every n-th shard when there is at least one for each, in the order of the epoch;
+With at least one shard per rank (or worker), each takes every n-th shard, in the order of the epoch;
 otherwise all of them read all these shards, and each takes every n-th sample. So nothing is read twice,
 nothing is left out, and no reader starves for want of shards.
 
-Accelerate's prepare() makes loaders that take an IterableDataset to be the same on all ranks: rank 0 reads
+Accelerate's prepare() makes loaders that assume an IterableDataset to be the same on all ranks: rank 0 reads
 and sends each rank its part (dispatch_batches, its default for streams), or every rank reads and keeps its
-part (IterableDatasetShard). A stream that had divided itself already would lose what the other ranks' parts
-were. While such a loader is at work, it is in Accelerate's GradientState, in forked workers too; with what is
-sent to others goes the answer that was right here.
+part (IterableDatasetShard). A stream already divided by rank would lose the other ranks' parts there.
+While such a loader iterates, it is listed in Accelerate's GradientState, in forked workers too; a dataset
+sent to another process carries the answer of the sending process.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ OWN_PLACE = "epochs of its own"  # in a memo of copy.deepcopy(): the copy is no 
 class EpochBoard:
     """The epoch that was set, where copies of a dataset in other processes and threads see it.
 
-    [epoch, how often it was set, how often that was when a worker process began with it, whether a second one
-    that did has warned]
+    [epoch, number of times it was set, that number when a worker process last began an epoch, whether a
+    second worker process with the same number has warned]
     """
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ class EpochBoard:
         return epoch, times
 
     def warn_of_repetition(self) -> None:
-        """Called by the first worker, in a new process, when it begins an epoch: warns once when one before
-        it began the same.
+        """Warns, once, if an earlier worker process began the same epoch. Called by the first worker in a new
+        process when it begins an epoch.
         """
         epoch, times, begun, warned = self._numbers.tolist()
         self._numbers[2] = times
@@ -78,7 +78,7 @@ SPLITTERS = ("auto", "shards", "samples")
 
 
 def check_splitters(**splitters: Splitter) -> None:
-    """ValueError for what is none, by the argument's name."""
+    """Raises ValueError, with the argument's name, for a value that is no splitter."""
     for name, splitter in splitters.items():
         if not (splitter is None or splitter in SPLITTERS or callable(splitter)):
             raise ValueError(
@@ -88,8 +88,8 @@ def check_splitters(**splitters: Splitter) -> None:
 
 @dataclass(frozen=True)
 class Reader:
-    """One of all that read a dataset together: worker `worker` of `workers` in rank `rank` of `ranks`. No
-    workers: 0 of 1.
+    """One of all workers and ranks that read a dataset together: worker `worker` of `workers` in rank `rank`
+    of `ranks`. Without workers: worker 0 of 1.
     """
 
     rank: int = 0
@@ -99,8 +99,8 @@ class Reader:
 
     @staticmethod
     def here(known_world: tuple[int, int] | None = None) -> Reader:
-        """This process or thread. `known_world`: (rank, ranks) of the process that the dataset was sent from,
-        if that is needed.
+        """The reader of this process or thread. `known_world`: (rank, ranks) of the process that sent the
+        dataset; used if this process knows only one rank.
         """
         rank, ranks = world()
         if ranks == 1 and known_world is not None:
@@ -113,7 +113,7 @@ class Reader:
 
     @property
     def number(self) -> int:
-        """Among all readers. Workers of different ranks are neighbours."""
+        """This reader's number among all readers. Workers of different ranks alternate."""
         return self.worker * self.ranks + self.rank
 
     @property
@@ -123,8 +123,8 @@ class Reader:
 
 @dataclass(frozen=True)
 class Share:
-    """What one reader reads: of `shards` (numbers into the list of URLs, in the epoch's order) every
-    `stride`-th sample, from `offset`.
+    """The samples that one reader reads: every `stride`-th sample of `shards`, from sample `offset` on.
+    `shards`: numbers into the list of URLs, in the epoch's order.
     """
 
     shards: list[int]
@@ -136,7 +136,9 @@ class Share:
 def share_of(
     reader: Reader, order: list[int], urls: list[str], nodesplitter: Splitter, workersplitter: Splitter
 ) -> Share:
-    """`order`: the numbers of the shards as they come in this epoch, the same for all readers."""
+    """The reader's share. `order`: the numbers of the shards in this epoch's order, the same for all
+    readers.
+    """
     shards, stride, by_rank = _divide(order, urls, reader.rank, reader.ranks, nodesplitter, "ranks")
     offset = reader.rank if stride > 1 else 0
     shards, factor, by_worker = _divide(
@@ -150,7 +152,7 @@ def share_of(
 def _divide(
     shards: list[int], urls: list[str], number: int, count: int, splitter: Splitter, who: str
 ) -> tuple[list[int], int, str]:
-    """(the shards of one of `count`, of how many samples it takes one, the rule)"""
+    """(the shards of reader `number`, n: it takes every n-th sample of them, the rule in words)"""
     have = f"{len(shards)} shard{'s' if len(shards) != 1 else ''}"
     if callable(splitter):
         entries: Iterator[Any] = ({"url": urls[number], "millrace_shard": number} for number in shards)
@@ -206,8 +208,8 @@ def non_empty(source: Iterable[Any]) -> Iterator[Any]:
 
 
 def is_divided_by_accelerate(dataset: Any) -> bool:
-    """A loader that Accelerate prepared is being iterated, reads `dataset`, and gives each rank a part of
-    it.
+    """Whether a loader that Accelerate prepared is being iterated, reads `dataset`, and gives each rank a
+    part of it.
     """
     state, loaders = sys.modules.get("accelerate.state"), sys.modules.get("accelerate.data_loader")
     if state is None or loaders is None or not state.GradientState._shared_state:

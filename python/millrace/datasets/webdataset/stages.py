@@ -231,7 +231,7 @@ class Rename(Each):
 
 @dataclass(frozen=True)
 class RenameKeys(Each):
-    """Fields whose name fits a pattern (fnmatch) get its new name; the last pattern that fits counts. Other
+    """Renames fields with a name that fits a pattern (fnmatch); the last pattern that fits counts. Other
     fields go.
     """
 
@@ -293,7 +293,7 @@ class ExtractKeys(Each):
 
 @dataclass(frozen=True)
 class DecodeByPattern(Each):
-    """Fields through the function whose pattern fits their name, which gets a file; the last one counts.
+    """Decodes each field by the function of the last pattern that fits its name; the function gets a file.
     False leaves bytes.
     """
 

@@ -59,7 +59,7 @@ def tar_file_iterator(
 
 
 def _members(archive: Any) -> Iterator[Any]:
-    """Those of tarfile, whose errors name no place, and which takes a cut header for the end."""
+    """The members of a tarfile. Adds the byte offset to errors, and refuses a cut header."""
     try:
         yield from archive
         if archive.fileobj.pos % tarfile.BLOCKSIZE:
@@ -75,9 +75,9 @@ def tar_file_expander(
     rename_files: Callable[[str], str] | None = None,
     eof_value: Sample | None = None,
 ) -> Iterator[Sample]:
-    """The files of all archives {"url": ..., "stream": ...}, with `__url__`; `eof_value` behind each archive,
-    unless it is None:
-    scripts that group files themselves take no {}, which newer versions of the package give there.
+    """The files of all archives {"url": ..., "stream": ...}, with `__url__`; after each archive comes
+    `eof_value`, unless it is None. Newer versions of the package give {} there, and scripts that group files
+    themselves do not take it.
     """
     for source in data:
         more = {"__url__": source["url"]}
@@ -105,8 +105,8 @@ def group_by_keys(
     suffixes: Iterable[str] | None = None,
     handler: Handler = reraise_exception,
 ) -> Iterator[Sample]:
-    """Samples of files that lie behind each other in one archive and have the same key. An empty dict between
-    files ends a sample.
+    """Samples of consecutive files of one archive that have the same key. An empty dict between files ends a
+    sample.
 
     keys: (key, suffix) of a file's name; None leaves it out. lcase: suffixes in small letters. suffixes: only
         these.

@@ -81,7 +81,7 @@ def decode_list(chunks: Sequence[Any], infos: Infos = False) -> Any:
 
 
 def encode_chunks(chunks: Iterable[Any]) -> bytes:
-    """Chunks, one behind the other."""
+    """The bytes of all chunks, one after the other."""
     made = io.BytesIO()
     for chunk in chunks:
         write_chunk(made, chunk)
@@ -89,7 +89,7 @@ def encode_chunks(chunks: Iterable[Any]) -> bytes:
 
 
 def decode_chunks(data: Any) -> list[memoryview]:
-    """The chunks of `data`, whose memory they share. ValueError where none begins."""
+    """The chunks of `data`, as views of its memory. ValueError where no chunk begins."""
     chunks, position, view = [], 0, memoryview(data)
     while position < len(view):
         mark, length = struct.unpack_from("<8sq", view, position) if len(view) - position >= 16 else (b"", 0)
@@ -148,13 +148,13 @@ def read(stream: Any, n: int | None = None, infos: Infos = False) -> Any:
 
 
 def save(path: Any, *arrays: Any, infos: Sequence[str] | None = None, nocheck: bool = False) -> None:
-    """Arrays as a file, whose name ends in .ten unless `nocheck`."""
+    """Writes arrays to a file. The file's name must end in .ten unless `nocheck`."""
     with open(_checked(path, nocheck), "wb") as stream:
         write(stream, arrays, infos)
 
 
 def load(path: Any, infos: Infos = False, nocheck: bool = False) -> Any:
-    """The arrays of a file, whose name ends in .ten unless `nocheck`."""
+    """The arrays of a file. The file's name must end in .ten unless `nocheck`."""
     with open_regular(_checked(path, nocheck), "rb") as stream:
         return read(stream, infos=infos)
 

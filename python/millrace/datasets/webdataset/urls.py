@@ -18,8 +18,8 @@ def expand_urls(urls: str | os.PathLike[str] | Iterable[str]) -> list[str]:
     """The shards' URLs. A string is split at "::", has ${NAME} replaced by the environment's WDS_NAME, and
     its braces expanded.
 
-    Other iterables are taken as they are. ValueError for an empty list, what is no string, or a variable that
-    is not set.
+    Other iterables are taken as they are. ValueError for an empty list, an entry that is no string, or a
+    variable that is not set.
     """
     if isinstance(urls, (str, os.PathLike)):
         parts = os.fspath(urls).split("::")
@@ -53,11 +53,11 @@ def _value(match: re.Match[str]) -> str:
 
 
 def expand_braces(text: str) -> Iterator[str]:
-    """The words that `text` stands for, in a shell's order: lists {a,b}, ranges {3..5}, {08..10}, {a..e..2},
+    """The words that `text` expands to, in a shell's order: lists {a,b}, ranges {3..5}, {08..10}, {a..e..2},
     nested. Cost: one word each.
 
-    What is no list or range stays as it is, braces included; a backslash before a character takes its meaning
-    away.
+    Braces with neither a list nor a range stay as they are; a backslash takes away the meaning of the
+    character after it.
     """
     opening = next((at for at, sign, _ in _signs(text) if sign == "{"), None)
     if opening is None:
@@ -90,7 +90,7 @@ def _signs(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
 
 
 def _options(inside: str) -> list[str]:
-    """What a pair of braces with this between them stands for; none if for itself."""
+    """The words that braces around `inside` expand to; none if they are neither a list nor a range."""
     if (match := _RANGE.fullmatch(inside)) is not None:
         return _range(match)
     commas = [at for at, sign, depth in _signs(inside) if sign == "," and depth == 0]

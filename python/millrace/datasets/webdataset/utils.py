@@ -1,5 +1,5 @@
-"""wds.utils: whether shards may run code, who reads here, and the small helpers that scripts import from
-there.
+"""wds.utils: whether shards may run code, the reader of this process, and the small helpers that scripts
+import from there.
 
 `enforce_security` is one switch for everything that runs what data or URLs say. It is read when such a thing
 is met, in worker processes, too:
@@ -32,7 +32,7 @@ enforce_security: bool | None = _of_environment("WDS_SECURE")
 
 
 class Closing:
-    """What is closed at the end of a with statement."""
+    """Base of objects that a with statement closes at its end."""
 
     def close(self) -> None:
         raise NotImplementedError
@@ -45,7 +45,7 @@ class Closing:
 
 
 class PipelineStage:
-    """Base of steps that a script writes: `run(samples)` gives the samples behind it."""
+    """Base of steps that a script writes: `run(samples)` gives the samples after the step."""
 
     def run(self, samples: Iterator[Any]) -> Iterable[Any]:
         raise NotImplementedError(f"{type(self).__name__} needs a method run(samples)")

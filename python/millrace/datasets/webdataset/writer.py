@@ -238,8 +238,8 @@ class ShardWriter(Closing):
 
     maxcount, maxsize: samples, and bytes of fields, after which the next shard begins. post: a function
     called with each shard's name.
-    start_shard: its first number. verbose: prints what is begun. opener: a function of the name that opens a
-        file to be written.
+    start_shard: its first number. verbose: prints each shard begun. opener: a function of the name that opens
+        a file to be written.
     **kw: TarWriter's.
     """
 
@@ -304,5 +304,5 @@ class ShardWriter(Closing):
             self.post(self.fname)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """finish(), and nothing behind it."""
+        """finish(), nothing more."""
         self.finish()

@@ -15,7 +15,7 @@ On a CUDA device everything runs in kernels of millrace's own on torch's current
 synchronisation and no copy but the kernels' arguments. The same kernels' arithmetic runs on CPU tensors, so
 results agree.
 
-Parameters are drawn on the host by a counter-based generator (Philox), whose key comes from torch's global
+Parameters are drawn on the host by a counter-based generator (Philox). Its key comes from torch's global
 generator, from the `generator=` of a transform, or from the `key=` of a call: the same key gives the same
 parameters.
 """

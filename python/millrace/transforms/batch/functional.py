@@ -107,7 +107,7 @@ def normalize(
 
 
 def horizontal_flip(images: torch.Tensor, flipped: ArrayLike) -> torch.Tensor:
-    """Mirrors the images whose entry in `flipped` (n bools) is true."""
+    """Mirrors the images with a true entry in `flipped` (n bools)."""
     images = check_images(images)
     return _run(_core.batch_flip, images, empty_like(images), np.asarray(flipped, np.uint8))
 

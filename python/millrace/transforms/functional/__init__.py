@@ -1,4 +1,4 @@
-"""The arithmetic behind the transforms, as functions with torchvision's names and arguments.
+"""The arithmetic of the transforms, as functions with torchvision's names and arguments.
 
 A picture is one of three things, and comes back as the same thing unless a function says otherwise:
 

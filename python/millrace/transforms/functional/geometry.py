@@ -163,8 +163,8 @@ def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: 
     """`picture` with a border: `padding` for all sides, [x, y], or [left, top, right, bottom].
 
     `fill` (a number, or one per channel) is the border's colour in mode "constant". The other modes repeat
-    what is inside: "edge" the last pixel, "reflect" the picture mirrored at that pixel, "symmetric" mirrored
-    behind it.
+    the inside: "edge" the last pixel, "reflect" the picture mirrored at that pixel, "symmetric" mirrored past
+    that pixel.
     """
     left, right, top, bottom = four_borders(padding)
     mode: Any = padding_mode  # one of numpy's literals

@@ -17,8 +17,7 @@ def gaussian_blur(
     """Blurred by a Gaussian, cut off to `kernel_size` (width, height), odd numbers; `sigma` in pixels: one,
     or (x, y).
 
-    The picture goes on behind its edges as in a mirror. Bytes are rounded to the nearest; PIL images go
-    through tensors.
+    Past its edges the picture is mirrored. Bytes are rounded to the nearest; PIL images go through tensors.
     """
     sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     if len(sizes) != 2:
