@@ -134,7 +134,8 @@ def _short(value: Any, most: int = 40) -> str:
 
 
 def _plain(value: Any, around: set[int]) -> Any:
-    """`value` in JSON's types, as json would write and read it. `around`: ids of the containers that hold it.
+    """`value` in JSON's types, as json would write and read it. `around`: ids of the containers that
+    hold it.
     """
     if isinstance(value, str):
         text = str.__str__(value)
@@ -275,7 +276,8 @@ def _has(thing: Any, name: str) -> bool:
 
 
 def state_of(thing: Any) -> Any:
-    """A deep copy of the state of `thing`, without checksum where possible; None if `thing` is not Stateful.
+    """A deep copy of the state of `thing`, without checksum where possible; None if `thing` is not
+    Stateful.
     """
     return deep_copy(unsigned_state(thing)) if is_stateful(thing) else None
 
@@ -345,7 +347,8 @@ def generator_states(own: dict[str, torch.Generator], pythons: bool) -> dict[str
 
 @contextlib.contextmanager
 def generators_at(states: Mapping[str, torch.Tensor | None]) -> Iterator[None]:
-    """Context: sets the global generators to `states`, from generator_states(), and restores them at the end.
+    """Context: sets the global generators to `states`, from generator_states(), and restores them at
+    the end.
     """
     before = generator_states({}, pythons=states.get("python") is not None)
     put_generators(states)

@@ -1,4 +1,5 @@
-"""A picture's `info`, if the engine has made its pixels: Pillow's knowledge of the file, read at first use.
+"""A picture's `info`, if the engine has made its pixels: Pillow's knowledge of the file, read at first
+use.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ def info_of(image: Any) -> dict[Any, Any]:
 
 
 class LazyInfo(dict):
-    """A picture's `info`, read from its file at first use, because few scripts use it. `read` raises nothing.
+    """A picture's `info`, read from its file at first use, because few scripts use it. `read` raises
+    nothing.
     """
 
     def __init__(self, read: Callable[[], dict[Any, Any]]) -> None:

@@ -158,7 +158,8 @@ class Room:
             return not alone
 
     def _evict(self, stem: str) -> bool:
-        """Remove the entry unless it is in use. A process that opens it meanwhile finds it locked or removed.
+        """Remove the entry unless it is in use. A process that opens it meanwhile finds it locked or
+        removed.
         """
         with self._alone(stem) as alone:
             if alone:

@@ -116,7 +116,8 @@ class DiskCache:
     # ------------------------------------------------------------------ opening
 
     def knows(self, url: str) -> bool:
-        """Whether some version of the object has an entry. A hint: the entry may be gone when it is opened.
+        """Whether some version of the object has an entry. A hint: the entry may be gone when it is
+        opened.
         """
         if time.monotonic() < self._rest_until:
             return False

@@ -1,4 +1,5 @@
-"""A sample that a __getitem__ returns, taken apart: its files, the steps done to their pictures, its values.
+"""A sample that a __getitem__ returns, taken apart: its files, the steps done to their pictures, its
+values.
 """
 
 from __future__ import annotations
