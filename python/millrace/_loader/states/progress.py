@@ -98,7 +98,7 @@ class Progress(Written):
                 }
 
     def begun(self, iterator: Any) -> None:
-        """Called after torch's draws, which moved torch's generator as ever. Saved seeds replace the drawn."""
+        """Called after torch's draws, which move torch's generator as ever; saved seeds replace theirs."""
         if self._undrawn is not None:  # workers that stay draw nothing before an epoch's lists
             for name, generator in self._generators.items():
                 generator.set_state(self._undrawn[name])
@@ -180,7 +180,7 @@ class Progress(Written):
         self._snapshot = None if self._every == 1 else self._now()
 
     def delivered(self, delivered: Delivered, waited: bool = False) -> None:
-        """Note that a batch, or its error, goes to the consumer. `waited`: it was held until now; see hold."""
+        """Note that a batch, or its error, goes to the consumer. `waited`: it was held until now (hold)."""
         log, cursor, worker = self.log, self._cursor, delivered.worker
         if not waited:
             if log is not None:
@@ -264,7 +264,7 @@ class Progress(Written):
             self._snapshot = None if self._every == 1 else self._now()
 
     def runs_inline(self, engine: Any) -> None:
-        """Follow `engine`, which runs the dataset in this process: its `fetcher` knows the dataset's state."""
+        """Follow `engine`, which runs the dataset in this process; its `fetcher` knows what to ask."""
         self._inline = weakref.ref(engine)
 
     def ends_inline(self, fetcher: Any) -> None:
