@@ -1,4 +1,4 @@
-"""Datasets of Python whose __getitem__ says which files pictures are in, and what is done to them
+"""Python datasets with a __getitem__ that tells the files of the pictures and the steps applied to them
 (_common/lowering/read_items.py): the engine makes the pictures, Python the other values.
 """
 
