@@ -85,8 +85,8 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         remote: None or "ray"; remote_workers: how many CPUs, "auto", or a dict of Ray's options.
     """
 
-    # Subclasses of torch's class whose __init__ does not call its base's come to have this one when it is
-    # installed.
+    # Class-level defaults: after install(), subclasses of torch's class inherit from this class, and some do
+    # not call its __init__.
     native: Literal["auto", "never", "require"] = "auto"
     on_error: Literal["raise", "skip", "replace"] = "raise"
     worker_method: Literal["auto", "process", "thread"] = "auto"
@@ -168,7 +168,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         self.process_group = process_group
         self.mesh_dim = mesh_dim
         self._device_argument = None if device is None else torch.device(device)
-        if type(self) is DataLoader or device is not None:  # else it may be a subclass's own, and set already
+        if type(self) is DataLoader or device is not None:  # else a subclass may have set its own `device`
             self.device = self._device_argument
         self.prefetch_to_device = checked_depth(prefetch_to_device)
         self.decode = decode
@@ -204,7 +204,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return self._tapped(None)
 
     def _tapped(self, tap: Callable[[Any], Any] | None) -> Iterator[T_co]:
-        """An iterator; `tap(batches)` stands in it before batches are copied to a device."""
+        """Return an iterator; `tap`, if any, wraps the batches before they are copied to a device."""
         self._millrace_wrapped_for = None
         device, prefetch = self._millrace_device, checked_depth(self.prefetch_to_device)
         batches = self._batches() if tap is None else tap(self._batches())
@@ -213,7 +213,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return prefetched(batches, device, prefetch, progress=self._millrace_progress)
 
     def _batches(self) -> Any:
-        """torch's iterator; always a new one of a stream, and in a run whose workers end with each epoch."""
+        """Return torch's iterator: a new one for a stream, or if the run's workers end with each epoch."""
         leave_if_ending()
         if isinstance(self._iterator, InlineIterator) or not getattr(self._millrace_progress, "stays", True):
             self._iterator = None
@@ -226,7 +226,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return batches
 
     def _prefetched(self, device: Device, *options: Any) -> Iterator[Any]:
-        """What a DevicePrefetcher around this loader iterates over: batches that are made for its device."""
+        """Return the iterator for a DevicePrefetcher around this loader: batches are made for its device."""
         self._millrace_wrapped_for = None
         if self._millrace_device is not None:
             return prefetched(iter(self), device, *options)
@@ -235,7 +235,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
 
     @property
     def _millrace_device(self) -> torch.device | None:
-        """Where batches go. A subclass's own `device` is not ours, but for the argument."""
+        """The device that batches go to. In a subclass only the argument counts, not its own `device`."""
         own = self.device if type(self) is DataLoader else self._device_argument
         return self._millrace_wrapped_for if own is None else torch.device(own)
 
@@ -251,7 +251,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         advise(planner.order_advice(self), *unused_by(self, plan.spec is not None, engine))
         if self.num_workers > 0:
             self.check_worker_number_rationality()
-        recorder_of(self)  # here: what follows may see a copy of this loader
+        recorder_of(self)  # here: the code below may see a copy of this loader
         record = RunRecord(engine, profiler)
         profiler.native = plan.spec is not None
         tuning = autotune.tuning_of(self, plan, record.engine) if is_tuned(self) else None
@@ -271,7 +271,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return iterator
 
     def check_worker_number_rationality(self) -> None:
-        if not isinstance(self.num_workers, Auto):  # of "auto" no more work at a time than there are CPUs for
+        if not isinstance(self.num_workers, Auto):  # with "auto", no more workers run at a time than CPUs
             super().check_worker_number_rationality()
 
     def _engine_name(self, plan: planner.Plan) -> str:
@@ -280,21 +280,21 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return "threads" if plan.spec is not None or self._in_threads() else "processes"
 
     def _in_threads(self) -> bool:
-        """Whether workers that run Python are threads: where asked for, and where there is no GIL."""
+        """Whether workers that run Python are threads: on request, and in "auto" if there is no GIL."""
         if self.worker_method == "auto":
             return not has_gil()
         return self.worker_method == "thread"
 
     def explain(self, samples: int = 0) -> str:
-        """What the next iterator runs on: one line per stage, `name: native|python — reason`. Draws nothing,
-        starts nothing.
+        """Say what the next iterator runs on: one line per stage, `name: native|python — reason`. Draws
+        nothing, starts nothing.
 
-        One more line, `memory: python — ...`, names lists of 16 MB or more that worker processes would come
-        to copy; `order: ...` says what a shuffle costs that a dataset in chunks cannot keep up with, which
-        `iter()` warns of, too.
+        A line `memory: python — ...` names lists of 16 MB or more that worker processes would end up copying.
+        A line `order: ...` gives the cost of a shuffle that is too slow for a dataset in chunks; `iter()`
+        warns of it, too.
 
-        samples: so many are made, one by one, in this thread; `cost: ...` says what each of the engine's
-        stages, and each step in Python, took of CPU time, on average.
+        samples: number of samples to make, one by one, in this thread; `cost: ...` gives the mean CPU time of
+        each of the engine's stages and of each step in Python.
         """
         from ._loader.plan.explaining import lines_behind
 
@@ -304,32 +304,32 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return "\n".join([*lines, *lines_behind(self, plan, engine, samples)])
 
     def report(self) -> Report:
-        """The profile and its steps, to be printed, or saved as a page (docs/report.md)."""
+        """Return the profile and its steps, to print or to save as a page (docs/report.md)."""
         return tool("report.report", "Report")(self.profile(steps=True) or {}, str(self.advice()))
 
     def stats(self, steps: bool = False) -> dict[str, Any]:
-        """What the latest iterator has done so far, since it was made.
+        """Return what the latest iterator has done since it was made.
 
         engine: "threads", "processes" or "inline"; samples, batches: handed out; wait_seconds: the time that
-        `next()` kept the consumer waiting; slots of the ring, and overflow_slots: batches that found it full;
+        the consumer waited in `next()`; slots of the ring, and overflow_slots: batches that found it full;
         pictures: opened by a Python dataset, and what became of them (docs/pictures.md);
         left_out: samples that on_error left out; errors: {index, path, offset, reason} of the first 1,000 of
         them; bytes read (native) or moved (processes). Native only, else zero: seconds {read, decode,
         transform, collate} summed over threads, left_to_device: pictures left to the device's decoder.
-        "profile": what profile(steps) returns. "tuned", where an argument is "auto": what was chosen, why.
+        "profile": the result of profile(steps). "tuned", if an argument is "auto": the choices, with reasons.
         """
         record = self._latest_run()
         tuned = {} if self._millrace_tuning is None else {"tuned": self._millrace_tuning.report()}
         return {**record.stats(), **tuned, "profile": snapshot(record, steps)}
 
     def profile(self, steps: bool = False) -> dict[str, Any] | None:
-        """Where each second of the latest iterator's epoch went, in the training loop's thread and in each
-        worker: a dict of JSON's types.
+        """Return where each second of the latest iterator's epoch went, in the training loop's thread and in
+        each worker: a dict of JSON's types.
 
-        consumer: seconds by what next() and the loop did, which sum to wall_seconds; workers: the same for
+        consumer: seconds by activity of next() and the loop, which sum to wall_seconds; workers: the same for
         each thread or process; stages: wall and CPU seconds; blame: the seconds that the loop lost, by stage;
-        bottleneck: the stage to improve first, or "consumer". `steps`: also when each next() was called and
-        returned. docs/profile.md explains every key.
+        bottleneck: the stage to improve first, or "consumer". `steps`: add the times at which each next() was
+        called and returned. docs/profile.md explains every key.
         """
         return snapshot(self._latest_run(), steps)
 
@@ -338,20 +338,20 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return run or RunRecord(self._engine_name(planner.make_plan(self)), Profiler(settings_of(self)))
 
     def advice(self) -> Advice:
-        """What to change so that the loop waits less: Suggestions, each with the throughput that a model of
-        the measured stages foretells, and `line`, all of it in one line. A few batches are enough.
+        """Return what to change so that the loop waits less: Suggestions, each with the throughput that a
+        model of the measured stages predicts, and `line`, all of it in one line. A few batches are enough.
         """
         return tool("advice", "advise")(self.profile(steps=True), tool("advice", "facts_of")(self))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the training loop is in this loader's data: a small dict, of JSON's types if the states of
-        your objects are.
+        """Return the training loop's position in this loader's data: a small dict, of JSON's types if the
+        states of your objects are.
 
-        Exact at every batch, whatever was prefetched. Its keys are those of torchdata's StatefulDataLoader,
-        and "millrace" for what those have no place for. Holds the states of Stateful datasets, samplers and
-        their iterators (objects with state_dict() and load_state_dict()). Taken inside the loop behind the
-        last batch, it resumes to an empty rest of the epoch; taken behind the loop, to the next epoch. Before
-        the first iterator: the start of the first epoch. "checksum" tells whether it was damaged since.
+        Exact at every batch, whatever was prefetched. It has the keys of torchdata's StatefulDataLoader, and
+        "millrace" for everything else. Holds the states of Stateful datasets, samplers and their iterators
+        (objects with state_dict() and load_state_dict()). Taken inside the loop after the last batch, it
+        resumes to an empty rest of the epoch; taken after the loop, to the next epoch. Before the first
+        iterator: the start of the first epoch. "checksum" tells whether the state was damaged since.
         """
         if self._millrace_saved is not None:
             return deep_copy(self._millrace_saved.state)
@@ -361,15 +361,15 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return progress.state(self)
 
     def load_state_dict(self, state_dict: dict[str, Any], verify: bool = True) -> None:
-        """The next `iter(loader)` goes on where `state_dict` was taken, and the present iterator is given up.
-        {}: only that.
+        """Drop the present iterator; the next `iter(loader)` goes on where `state_dict` was taken. {}: only
+        drop the iterator.
 
-        Generators that were given to the loader or its sampler are set to where they were, so that later
-        epochs are the same too; of torch's global generator only the draws of the resumed epoch are repeated.
+        Generators given to the loader or its sampler get their saved states back, so that later epochs are
+        the same too; of torch's global generator only the draws of the resumed epoch are repeated.
         StateError (a ValueError) when the state is damaged (its checksum says so, unless `verify` is False),
-        of another version, or of another dataset length or sampler. The number of workers may be another, but
-        for streams and Stateful datasets, whose workers' places it has: StateError, and AssertionError as
-        torchdata raises it, at `iter()`.
+        of another version, or of another dataset length or sampler. The number of workers may differ, except
+        for streams and Stateful datasets: their states hold each worker's position, so `iter()` raises a
+        StateError that is also an AssertionError, as in torchdata.
         """
         saved = None if state_dict == {} else SavedState.read(state_dict, verify)
         if saved is not None:
@@ -379,7 +379,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         self._millrace_saved = saved
 
     def __copy__(self) -> DataLoader[T_co]:
-        """A loader over the same objects, which begins anew: iterators and their place are this one's."""
+        """Return a loader over the same objects that begins anew, without this one's iterator and place."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.__dict__.update(
@@ -390,10 +390,10 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
 
     @property
     def seed(self) -> int | None:
-        """The latest iterator's base seed, of which native random transforms draw; None before the first."""
+        """The latest iterator's base seed, which seeds native random transforms; None before the first."""
         return None if self._millrace_run is None else self._millrace_run.seed
 
     @property
     def epoch(self) -> int:
-        """The latest iterator's, counted where persistent workers keep the base seed; else 0."""
+        """The latest iterator's epoch, counted if persistent workers keep the base seed; else 0."""
         return 0 if self._millrace_run is None else self._millrace_run.epoch

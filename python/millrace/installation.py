@@ -75,7 +75,7 @@ class _Installation:
         self.ours = ours
         self.torchs = ours.__bases__[0]
         self.exchanged: list[tuple[dict[str, Any], str]] = []
-        # Whoever chose our class before keeps it afterwards.
+        # Modules that chose our class before keep it afterwards.
         self.chosen = {(id(names), name) for names, name in _places(ours)}
 
     def exchange(self) -> None:
@@ -100,7 +100,7 @@ def _replaced_by(cls: type) -> type | None:
 
 
 def _namespaces() -> Iterator[dict[str, Any]]:
-    """The variables of every module but those of this package, whose own names stay as they are."""
+    """Yield the variables of every module outside this package: the package's own names stay as they are."""
     for module_name, module in list(sys.modules.items()):
         # By type(): what libraries put there instead of a module may import half of itself when asked for an
         # attribute.

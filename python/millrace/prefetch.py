@@ -38,7 +38,7 @@ class DevicePrefetcher(Generic[T_co]):
         device's memory beside those in use. The loop may be as many steps ahead of the device (2 at least);
         `next()` waits for the device then.
     channels_last: 4-d tensors get torch.channels_last's strides, by a kernel on the device.
-    on_device: called with each batch on the device, on the copying stream, so that its work hides behind the
+    on_device: called with each batch on the device, on the copying stream, so that its work overlaps with the
         loop's as well. `millrace.transforms.batch` has transforms for it: uint8 pictures take a quarter of
         float32's time on the link.
     static_buffers: every batch is put into the tensors of the first one, on the loop's stream: what CUDA
@@ -153,9 +153,9 @@ class DeviceIterator(_Passing):
     """One pass over an iterator of host batches. An interrupt loses none: what was under way then goes on
     with the next call.
 
-    How it ends: it has no threads. Whoever closes the loader ends `_batches` (_loader/engine.py), whose error
-    comes at its place; at the interpreter's end that is SystemExit, which leaves next() at once. The copier's
-    work is the consumer's alone, and ends with it.
+    How it ends: it has no threads. Closing the loader ends `_batches` (_loader/engine.py); the error from
+    `_batches` comes at its place. At the interpreter's end the error is SystemExit, which leaves next() at
+    once. The copier's work is the consumer's alone, and ends with it.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class DeviceIterator(_Passing):
                 else self._progress.held - sum(ahead.delivered for ahead in self._ahead)
             )
             self._ahead.append(_Ahead(batch, error, delivered))
-            del batch, error  # whose traceback holds this frame
+            del batch, error  # the error's traceback holds this frame
         last = self._ahead[-1]
         try:
             if last.error is None:
@@ -313,7 +313,7 @@ class DeviceIterator(_Passing):
 
 
 class _StaticBuffers:
-    """Tensors that every batch is put into; what is no tensor is each batch's own."""
+    """Tensors that every batch is copied into; values other than tensors stay each batch's own."""
 
     def __init__(self) -> None:
         self._tensors: list[torch.Tensor] | None = None

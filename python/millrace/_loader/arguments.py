@@ -1,6 +1,6 @@
 """The arguments of DataLoader: checked, recognised, and those that may be "auto" as numbers.
 
-A number that stands for "auto" can be read by any framework, and knows what it was.
+A number in place of "auto" can be read by any framework, and knows that it was "auto".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WAITING_PER_CPU, _FEW = 4, 8
 
 
 class Auto(int):
-    """A number that stands for "auto". Copying it to another loader keeps "auto"."""
+    """A number in place of "auto". Copying it to another loader keeps "auto"."""
 
 
 def is_auto(value: Any, name: str) -> bool:
@@ -271,7 +271,7 @@ def checked_pictures(pictures: Any) -> Any:
 
 
 def checked_memory(budget: None | int | float) -> None | int | float:
-    """The argument `memory_budget`: None, bytes, or a share of what is available."""
+    """The argument `memory_budget`: None, bytes, or a share of the available memory."""
     if budget is None or isinstance(budget, float) and 0.0 < budget < 1.0:
         return budget
     if isinstance(budget, (bool, float)) or not isinstance(budget, Integral) or budget < 1:
@@ -289,7 +289,7 @@ def checked_depth(prefetch: int) -> int:
 
 
 def checked_remote(loader: Any, num_workers: int) -> None:
-    """ValueError for a loader whose remote= and remote_workers= are not known, or do not fit the others."""
+    """ValueError if the loader's remote= or remote_workers= is not known, or does not fit its arguments."""
     remote, wanted = loader.remote, loader.remote_workers
     if remote is None:
         return

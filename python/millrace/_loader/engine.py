@@ -1,23 +1,24 @@
-"""The protocol between an iterator and what makes its batches; and the record of its run.
+"""The protocol between an iterator and the engine that makes its batches; and the record of its run.
 
     iterator.py ── submit(index list) ──▶ Engine ── next() ──▶ Delivered ──▶ iterator.py
 
-An engine is made by its spec, which the planner found (plan/) or which runs the user's Python
-(engines/python.py). Adding one is a file with a spec and an engine, and a line in the planner.
+A spec makes the engine: the planner found the spec (plan/), or the spec runs the user's Python
+(engines/python.py). To add an engine, add a file with a spec and an engine, and a line in the planner.
 
-The record, of what a loader's latest iterator is and has done, is shared by the loader and the iterator, so
-that neither has to hold the other. A copy or a pickle of it is a snapshot in plain values: loaders are
-pickled, deep-copied and have their `__dict__` copied by frameworks.
+The record describes a loader's latest iterator and what it has done. The loader and the iterator share it, so
+that neither has to hold the other. A copy or a pickle of it is a snapshot in plain values: frameworks pickle
+and deep-copy loaders, and copy their `__dict__`.
 
-How iterators end when somebody else ends them, another thread or the interpreter, whatever the engine:
-- one consumer is inside next(), on any thread. `_shutdown_workers()` may come from any other, at any moment;
-- it marks and wakes. What the consumer uses is torn down when the consumer is outside: by whoever closes,
-  where nobody is inside, else after it. What waits, comes out with closed_error();
-- the interpreter's end is the same for all iterators that live: this module's atexit handler. Non-daemon
-  threads have been joined by then, so whoever is inside next() or iter(), or comes for another batch or
-  iterator later, is a daemon thread that has a moment left. It ends as the interpreter would have ended it:
-  by SystemExit, of which `threading` says nothing. torch's workers are gone by then, too.
-- threads inside native code that come for the GIL later sleep until the process is gone
+How an iterator ends when another thread or the interpreter ends it, with any engine:
+- One consumer is inside next(), on any thread. Any other thread may call `_shutdown_workers()` at any moment.
+- `_shutdown_workers()` marks the engine closed and wakes the consumer. The closing thread tears down the
+  consumer's parts if no consumer is inside; else they go after the consumer has left. A consumer that waits
+  gets closed_error().
+- At the interpreter's end, this module's atexit handler closes all living iterators. Non-daemon threads have
+  been joined by then, so a thread inside next() or iter(), or one that asks for a batch or an iterator later,
+  is a daemon thread with a moment left. It ends as the interpreter would have ended it: by SystemExit, which
+  `threading` does not report. torch's workers are gone by then, too.
+- Threads inside native code that ask for the GIL later sleep until the process is gone
   (python/bindings/gil_at_exit.h).
 The main thread may still make iterators then, in atexit handlers that run later than this one.
 """
@@ -51,7 +52,7 @@ MOST_ERRORS = 1000  # that stats() lists: a data set that is largely unreadable 
 
 
 def empty_counters() -> dict[str, Any]:
-    """The keys of `DataLoader.stats()` but "engine", all zero."""
+    """Return the keys of `DataLoader.stats()` except "engine", all zero."""
     return {
         "samples": 0,
         "batches": 0,
@@ -67,14 +68,14 @@ def empty_counters() -> dict[str, Any]:
 
 
 def add_errors(counters: dict[str, Any], errors: list[dict[str, Any]]) -> None:
-    """Counts samples left out, and lists them as long as the list is short."""
+    """Count samples left out, and list the first MOST_ERRORS of them."""
     listed = counters["errors"]
     listed += errors[: max(0, MOST_ERRORS - len(listed))]
     counters["left_out"] += len(errors)
 
 
 class Counting:
-    """What engines share that count in Python."""
+    """Shared part of engines that count in Python."""
 
     counters: dict[str, Any]
 
@@ -87,9 +88,9 @@ class Counting:
 
 class RunRecord:
     """`engine` ("threads", "processes" or "inline"), `seed` (None until drawn), `epoch`, and the counters
-    behind `stats()`.
+    that `stats()` returns.
 
-    `counters` is counted up by torch's iterators; `live`, when set, asks a running native engine instead.
+    torch's iterators count in `counters`; `live`, when set, asks a running native engine instead.
     """
 
     def __init__(self, engine: str, profile: Profiler | None = None) -> None:
@@ -111,14 +112,14 @@ class RunRecord:
         return self.stats()["left_out"]
 
     def opened(self, engine: Engine) -> None:
-        """An iterator's engine begins."""
+        """Follow the engine of an iterator that begins."""
         self.live = engine.stats
         self.profiler.opened(engine)
         if self.tuning is not None:
             self.tuning.opened(engine, self)
 
     def ended(self, engine: Engine) -> None:
-        """Closes it, keeps its last word, and lets go of it."""
+        """Close the engine, keep its last counters, and drop it."""
         self.profiler.workers_end()
         engine.close()
         self.counters, self.live = engine.stats(), None
@@ -145,18 +146,20 @@ class Delivered:
     batch: Any
     error: Exception | None = None
     number: int = -1  # of its index list, where batches come in any order
-    worker: int | None = None  # who made it, where workers have parts of the dataset
+    worker: int | None = None  # number of the worker that made it, if workers have parts of the dataset
     state: Any = None  # of that worker's dataset after the batch
-    rows: Any = None  # the samples it was made of, where they are not those of its index list
-    draws: Any = None  # what random generators were at before it, as history/draws.py has them
-    finish: Callable[[Any], Any] | None = None  # what is left to be done with the batch, by the consumer
+    rows: Any = None  # the samples it was made of, if they are not those of its index list
+    draws: Any = None  # states of the random generators before it, as history/draws.py has them
+    finish: Callable[[Any], Any] | None = None  # the consumer calls it on the batch, as the last step
 
     def without_batch(self) -> Delivered:
-        """What is known of it."""
+        """Return a copy without the batch, the error and `finish`."""
         return Delivered(None, None, self.number, self.worker, self.state, self.rows, self.draws)
 
     def value(self) -> Any:
-        """Once. An error's traceback holds frames that hold this object, so it must not hold the error."""
+        """Return the batch or raise the error; call it once. The error's traceback holds frames that hold
+        this object, so this object must not hold the error.
+        """
         error, self.error = self.error, None
         if error is None:
             return self.batch if self.finish is None else self.finish(self.batch)
@@ -167,7 +170,7 @@ class Delivered:
 
 
 class NeedsIndex:
-    """Returned by Engine.next(): a worker's part of a stream has ended, so another one gets a further
+    """Returned by Engine.next() after a worker's part of a stream has ended: another worker gets a further
     task.
     """
 
@@ -183,58 +186,66 @@ class Engine(Protocol):
 
     @property
     def outstanding(self) -> int:
-        """Index lists that were submitted and not delivered."""
+        """Number of index lists that were submitted and not delivered."""
 
     lists_ahead: int
     """Index lists that the engine wants to know beforehand; 0: as many as torch would have sent."""
 
     @property
     def fetcher(self) -> Any:
-        """What says where a dataset in this process stands, as torch's fetchers do; None: no such dataset."""
+        """The fetcher of a dataset in this process, like torch's: it knows the dataset's position. None:
+        there is no such dataset.
+        """
 
     pins: bool
     """Whether batches are where pin_memory=True wants them already."""
 
     def start_epoch(self, seed: int, epoch: int, shared_seed: int | None = None) -> None:
-        """Forgets what is outstanding. `shared_seed`: what data pipes are seeded with."""
+        """Forget the outstanding index lists and start an epoch. `shared_seed`: the seed of data pipes."""
 
     def submit(self, index: Any) -> None:
-        """One index list of the sampler."""
+        """Take one index list of the sampler."""
 
     def end_epoch(self) -> None:
-        """No index list comes any more."""
+        """Say that no further index list comes."""
 
     def next(self, timeout: float) -> Delivered | NeedsIndex | None:
-        """The next batch; None at the end. Exceptions: nothing was delivered; RuntimeError after `timeout`
-        seconds (0: none), and the batch is still to come.
+        """Return the next batch; None at the end. If it raises, nothing was delivered. RuntimeError after
+        `timeout` seconds (0: no limit); the batch is still to come.
         """
 
     def close(self) -> None:
-        """Ends it, from any thread: marks and wakes; what the consumer uses goes after the consumer."""
+        """End the engine, from any thread: mark it closed and wake the consumer. The consumer's parts are
+        torn down after the consumer has left.
+        """
 
     def stats(self) -> dict[str, Any]:
-        """The counters of DataLoader.stats()."""
+        """Return the counters of DataLoader.stats()."""
 
     def uncount(self) -> None:
-        """What was delivered so far was delivered before, to whom the state is from."""
+        """Reset the counters: the run that saved the state delivered these batches."""
 
     def snapshot(self, stacks: bool) -> dict[str, Any]:
-        """What everybody is doing, for dump_state(); `stacks`: of worker processes, whom that interrupts."""
+        """Say what each worker is doing, for dump_state(). `stacks`: with the stacks of worker processes,
+        which interrupts them.
+        """
 
     @property
     def rows(self) -> Callable[[], list[Any]] | None:
-        """Reads the workers' clocks, as rows of the profile; None: there are no workers."""
+        """A function that reads the workers' clocks, as rows of the profile; None: there are no workers."""
 
     @property
     def set_limits(self) -> Callable[[int, int], None] | None:
-        """Called with how many work at a time, and how many batches may be in memory; None: fixed."""
+        """A function of (how many workers work at a time, how many batches may be in memory); None: both
+        numbers are fixed.
+        """
 
 
 @dataclass
 class Setup:
-    """What an engine begins with: the iterator's parts, as torch's iterator has them, and its bookkeeping.
+    """Arguments of an engine: the iterator's parts, as torch's iterator has them, and its bookkeeping.
 
-    Not to be kept: the loader keeps the iterator.
+    Engines must not keep it: it holds the loader, which keeps the iterator.
     """
 
     loader: Any
@@ -248,7 +259,7 @@ class Setup:
     record: RunRecord
     memory: str  # of batches, as batch_memory() says it
     pin_device: str | None  # of pin_memory=True, where batches are copied for it
-    prefix: PrefixSpec | None = None  # whose StandIn stands in the dataset's place
+    prefix: PrefixSpec | None = None  # its StandIn replaces the dataset, if any
 
     @property
     def drop_last(self) -> bool:
@@ -260,8 +271,8 @@ class Setup:
 
 
 def batch_memory(loader: Any) -> str:
-    """The memory that a loader's batches are to be made in, by the engine's name of it: page-locked where
-    they go to a device.
+    """Return the engine's name of the memory to make a loader's batches in: page-locked memory for batches
+    that go to a device.
     """
     goes_to_a_device = (
         loader.pin_memory or (wanted := loader._millrace_device) is not None and wanted.type != "cpu"
@@ -273,23 +284,23 @@ def batch_memory(loader: Any) -> str:
 
 
 class EngineSpec(Protocol):
-    """What the planner gives: which engine, over what."""
+    """The planner's result: which engine to open, over which dataset."""
 
     native: bool
-    """Without workers, a native engine is made when the first batch is asked for; but a stream's, whose
-    position is that of a dataset in this process.
+    """Without workers, a native engine is made when the first batch is requested. A stream's engine is made
+    at once: its position is that of a dataset in this process.
     """
     leaves_out: bool
-    """Whether on_error has something to say."""
+    """Whether on_error has an effect."""
 
     @property
     def place(self) -> Callable[[], Any] | None:
-        """Gives the device on which batches are made; None: they come in the CPU's memory."""
+        """A function that returns the device on which batches are made; None: batches are in CPU memory."""
 
     @property
     def repeats(self) -> Any:
-        """Marks what comes again in an epoch, where samples of Python code draw from their keys alone; else
-        None.
+        """Marks indices that come again in an epoch, if samples of Python code draw from their keys alone;
+        else None.
         """
 
     def open(self, setup: Setup) -> Engine: ...
@@ -297,7 +308,7 @@ class EngineSpec(Protocol):
 
 @dataclass(frozen=True)
 class PythonSpec:
-    """A dataset that is Python code, in `engine`: of threads, processes, or the training loop's thread."""
+    """A dataset that is Python code; `engine` runs it in threads, processes or the loop's thread."""
 
     engine: Callable[[Setup], Engine]
     native, leaves_out, place = False, True, None
@@ -310,24 +321,25 @@ class PythonSpec:
 # ---------------------------------------------------------------- how iterators end
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LOOKS_AT_REST, _MOST_LOOKS = 500, 5000  # 1 ms apart; counted: what starves this thread starves others
+_LOOKS_AT_REST, _MOST_LOOKS = 500, 5000  # 1 ms apart; counted, not timed: a busy machine starves all threads
 _live: weakref.WeakSet[Any] = weakref.WeakSet()
 _ending_in: int | None = None  # the thread that ends the interpreter
 
 
 def close_at_exit(iterator: Any) -> None:
-    """Its `_shutdown_workers()` is called before the interpreter goes, if the iterator is still there.
+    """Have `iterator._shutdown_workers()` called before the interpreter ends, if the iterator still lives.
 
-    Threads inside an engine may need the interpreter (Pillow decodes what is not JPEG): they go before it.
+    Threads inside an engine may need the interpreter (Pillow decodes pictures other than JPEG), so they must
+    end before it.
     """
     _live.add(iterator)
-    if is_ending():  # the handler may have looked before
+    if is_ending():  # the atexit handler may have listed the iterators before
         iterator._shutdown_workers()
         raise SystemExit
 
 
 def is_ending() -> bool:
-    """Whether the interpreter ends, and another thread does that."""
+    """Whether the interpreter is ending, in another thread."""
     return _ending_in is not None and _ending_in != threading.get_ident()
 
 
@@ -338,7 +350,7 @@ def closed_error() -> UnavailableError:
 
 
 def leave_if_ending() -> None:
-    """For who comes for an iterator, or has a closed one's error to raise: nobody is there to hear it."""
+    """End the calling thread if the interpreter is shutting down."""
     if is_ending():
         raise SystemExit from None
 
@@ -361,8 +373,8 @@ def _end_all() -> None:
 
 
 def _let_consumers_leave() -> None:
-    """Waits for threads inside next() or iter(), longest for those that get on (imports, a sampler's code):
-    the interpreter would unwind the frames of one that is inside torch, which aborts the process.
+    """Wait for threads inside next() or iter(), longest for those that make progress (imports, a sampler's
+    code). The interpreter would unwind the frames of a thread inside torch, which aborts the process.
     """
     places: set[tuple[int, int]] = set()
     rested = 0

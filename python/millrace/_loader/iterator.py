@@ -3,13 +3,13 @@
     sampler ─▶ cursor ─▶ engine.submit() ... engine.next() ─▶ progress.delivered() ─▶ the training loop
 
 One body, and two shells that derive from torch's two iterator classes, because frameworks test for these.
-Who listens to a run hears four events (src/README.md). Calls in each step are felt, so there are few.
+Listeners of a run get four events (src/README.md). Calls in each step cost time, so there are few.
 
-Who may touch an iterator: one consumer thread at a time, in the process that made it. The sampler is advanced
-in it only. How it ends: the last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit,
-whichever comes first, closes the engine. Each may come twice, on a half-built iterator, or in a forked child,
-where nothing is done. `_shutdown_workers()` may come from another thread beside next(): the engine wakes the
-consumer (engine.py); `_shutdown` is set before, so the consumer then knows why.
+One consumer thread at a time may use an iterator, in the process that made it. Only that thread advances the
+sampler. The last batch, `_shutdown_workers()`, garbage collection or the interpreter's exit, whichever comes
+first, closes the engine. Each may come twice, on a half-built iterator, or in a forked child (which does
+nothing). Another thread may call `_shutdown_workers()` during next(): the engine wakes the consumer
+(engine.py); `_shutdown` is set before, so the consumer then knows why.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MOST_AT_ONCE = 64  # further index lists drawn between two batches, for engines
 
 
 def _has_contexts() -> bool:
-    """Whether this moment has one of those that moment.py is about."""
+    """Whether one of the contexts of moment.py is active now."""
     return is_inference_mode_enabled() or _len_torch_function_stack() > 0 or _is_any_autocast_enabled()
 
 
@@ -61,8 +61,8 @@ class LoaderIterator(_BaseDataLoaderIter):
     _before_draws: Callable[[Any], None]
     _check_arguments: Callable[[Any], None]
     _with_work: Callable[[], Engine | None]
-    """The engine, where it is open and has an index list to make a batch of; None: there is none left."""
-    _draws_late = False  # each index list when its batch is asked for
+    """Returns the engine, open, with an index list to make a batch of; None: no index list is left."""
+    _draws_late = False  # whether each index list is drawn when its batch is requested
 
     def __init__(self, loader: Any, spec: EngineSpec, record: RunRecord, progress: Progress) -> None:
         self._shutdown = False  # first of all: __del__ runs even when the rest raises
@@ -71,10 +71,10 @@ class LoaderIterator(_BaseDataLoaderIter):
         self._workers: list[Any] = []
         self._spec, self._record, self._progress = spec, record, progress
         self._ended = False
-        self._ahead = record.engine != "inline"  # batches are made, at other moments than they are taken
-        self._apart = False  # whether this moment has a context that such batches do not belong to
+        self._ahead = record.engine != "inline"  # whether batches are made before they are taken
+        self._apart = False  # whether a context is active now that such batches do not belong to
         self._follows_forks = not (self._ahead or spec.native)  # whether a forked child may go on
-        # Called with each batch and when it was asked for; (None, None) where an error came.
+        # Called with each batch and the time of its request; with (None, None) after an error.
         self._heard: list[Callable[[Any, float | None], None]] = []
         self._enter, self._leave = record.profiler.begin, record.profiler.leave
         self._lazy = spec.native and not progress.streams
@@ -110,8 +110,8 @@ class LoaderIterator(_BaseDataLoaderIter):
 
     def _open(self, setup: Setup) -> Engine:
         record = self._record
-        # Processes that are forked inherit the consumer's contexts, as torch's; and without workers a dataset
-        # runs in them.
+        # Forked processes inherit the consumer's contexts, like torch's workers; without workers, the dataset
+        # runs in these contexts.
         apart = self._spec.native or record.engine == "threads"
         opens = self._spec.open
         engine = self._engine = bare(opens, setup) if apart and _has_contexts() else opens(setup)
@@ -121,7 +121,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         return engine
 
     def _listen(self) -> None:
-        """Of an epoch: who wants its finished batches."""
+        """List the functions to call with each batch of the epoch."""
         tuning, log = self._record.tuning, self._progress.log
         self._heard = [] if tuning is None else [tuning.delivered]
         if log is not None and log.recorder.hashes:
@@ -130,7 +130,7 @@ class LoaderIterator(_BaseDataLoaderIter):
     # ---------------------------------------------------------------- index lists
 
     def _submit_all(self, engine: Engine) -> None:
-        """on_error="skip" takes samples from the epoch's end, which must therefore be known at its start."""
+        """Submit the whole epoch: on_error="skip" takes samples from its end, so all lists must be known."""
         lists, rows = [*self._sampler_iter], self._progress.left_out_before
         while rows > 0 and lists:
             last = lists.pop()
@@ -154,7 +154,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         heard, before = self._heard, self._enter(HANDOVER)
         asked = perf_counter() if heard else None
         try:
-            # torch's has the profiler's range around it, which is half of its cost.
+            # torch's __next__ puts the profiler's range around it, which is half of its cost.
             torchs = self._sampler_iter is None or self._IterableDataset_len_called is not None
             if torchs or _core.ranges_are_heard():
                 batch = super().__next__()
@@ -173,7 +173,7 @@ class LoaderIterator(_BaseDataLoaderIter):
             elif isinstance(error, Exception):
                 leave_if_ending()
             elif isinstance(error, (KeyboardInterrupt, SystemExit)) and self._spec.native:
-                # As torch's workers, threads end with Ctrl-C: the traceback may keep the iterator for long.
+                # Threads end with Ctrl-C, like torch's workers: the traceback may keep the iterator for long.
                 if self._num_workers > 0 or self._progress.streams:
                     self._shutdown_workers()
             raise
@@ -215,14 +215,14 @@ class LoaderIterator(_BaseDataLoaderIter):
         return batch
 
     def _draw_further(self, engine: Engine) -> None:
-        """Step by step, because drawing them all at once would delay the first batch."""
+        """Draw further lists, a few in each step: drawing them all at once would delay the first batch."""
         out = engine.outstanding
         for _ in range(min(engine.lists_ahead - out, out, _MOST_AT_ONCE)):
             if not self._put_index():
                 break
 
     def _put_index(self) -> bool:
-        """Whether there was one more."""
+        """Draw and submit one index list. Returns whether there was one."""
         try:
             index = next(self._sampler_iter)
         except StopIteration:
@@ -238,7 +238,7 @@ class LoaderIterator(_BaseDataLoaderIter):
         raise StopIteration
 
     def _drop_steps(self) -> None:
-        """Makes and drops the batches that a saved state is behind what it tells."""
+        """Make and drop the batches between the state's snapshot and the step it names."""
         count = self._progress.steps_to_drop()
         for _ in range(count):
             try:
@@ -264,15 +264,15 @@ class LoaderIterator(_BaseDataLoaderIter):
     def __del__(self) -> None:
         fetcher = None if self._engine is None else self._engine.fetcher
         if fetcher is not None:
-            try:  # without this module's variables, which may have gone when the interpreter ends
+            try:  # without this module's variables, which may be gone when the interpreter ends
                 self._progress.ends_inline(fetcher)
             except Exception:
-                pass  # a dataset that cannot say where it stands says so in state_dict()
+                pass  # a dataset that cannot tell its position raises in state_dict()
         self._shutdown_workers()
 
 
 class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
-    """num_workers=0, and streams: each list is drawn when its batch is asked for."""
+    """num_workers=0, and streams: each list is drawn when its batch is requested."""
 
     torchs_class = _SingleProcessDataLoaderIter
     _draws_late = True
@@ -301,7 +301,7 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
             raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
 
     def _begin(self) -> Engine:
-        if self._first is None:  # another thread has closed the one that there was
+        if self._first is None:  # another thread has closed the engine
             raise closed_error()
         engine, self._first = self._open(self._first), None
         engine.start_epoch(int(self._base_seed), self._record.epoch)
@@ -329,8 +329,8 @@ class InlineIterator(LoaderIterator, _SingleProcessDataLoaderIter):
 
 
 class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
-    """num_workers > 0: `prefetch_factor * num_workers` lists are drawn at an epoch's start, then one more
-    before each batch is returned or each error raised, as torch's loader would have sent them.
+    """num_workers > 0: draws `prefetch_factor * num_workers` lists at an epoch's start, then one more before
+    it returns a batch or raises an error, as torch's loader would have sent them.
     """
 
     torchs_class = _MultiProcessingDataLoaderIter
@@ -358,7 +358,7 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
         stays = not first_iter and self._engine is not None and os.getpid() == self._owner_pid
         if not first_iter:
             if not stays:
-                record.live = None  # an engine that was closed, or is a parent process's
+                record.live = None  # that engine was closed, or belongs to a parent process
             if not self._spec.native:
                 self._check_owner()
                 progress.workers_begin(loader.dataset, resumes=False)
@@ -368,7 +368,7 @@ class WorkerIterator(LoaderIterator, _MultiProcessingDataLoaderIter):
             _BaseDataLoaderIter._reset(self, loader, first_iter)
             self._listen()
             self._num_yielded, self._ended = progress.yielded, False
-            if not first_iter and not stays:  # after an interrupt; or in a forked child, beside its parent's
+            if not first_iter and not stays:  # after an interrupt, or in a forked child: opens its own engine
                 self._owner_pid = os.getpid()
                 self._open(self._setup(loader))
             if self._engine is not None:

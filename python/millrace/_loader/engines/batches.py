@@ -1,4 +1,4 @@
-"""Whole batches of a BatchDataset, made by Python threads whose work is native, in order."""
+"""Whole batches of a BatchDataset, in order, made by Python threads that do native work."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ class BatchPool(Core):
     def _end(self, seconds: float) -> None:
         """Waits for the threads, and then closes the maker: after `seconds` in a thread of its own, and at
         once where one of the pool's threads came here. The garbage collector calls close() wherever it runs,
-        as in a dataset's code whose lock the others wait for.
+        for example in a dataset's code that holds a lock which the others wait for.
         """
         deadline = time.monotonic() + seconds
         if (inside := threading.current_thread() in self._threads) is False:

@@ -1,8 +1,8 @@
-"""What the training process and its workers say to each other: messages of 64 bytes in pipes, everything else
-in a slot.
+"""Communication of the training process and its workers: messages of 64 bytes in pipes, everything else in a
+slot.
 
-A message of that size arrives whole or not at all, whoever is killed meanwhile. Each pipe has one writer and
-one reader, so there is no lock, and nothing to repair when a worker dies.
+A message of that size arrives whole or not at all, whichever process is killed meanwhile. Each pipe has one
+writer and one reader, so there is no lock, and nothing to repair when a worker dies.
 
 A task: its index list lies pickled at the beginning of the slot that it brings along. An answer: its batch
 lies there instead.
@@ -89,8 +89,8 @@ def _attached(duplicates: list[Any], slots: int, stride: int) -> RingHandle:
     )
 
 
-#: Ends of pipes that belong to this process as a parent: a forked worker closes them first of all, because a
-#: pipe whose other end is held by a sibling does not end when its owner does.
+#: Ends of pipes that belong to this process as a parent. A forked worker closes them first of all: a pipe
+#: does not end with its owner while a sibling holds its other end.
 parents_ends: set[int] = set()
 
 
@@ -177,8 +177,8 @@ def write_pickle(
 ) -> tuple[int, Any]:
     """Pickles into the slot that a fetchers.Sink has open, from `begin` on: (end, the pickler).
 
-    Large bytes go from where they are into the slot, others by way of the pickler's 64 KiB. An end behind the
-    slot's: it did not fit.
+    Large bytes go from where they are into the slot, others by way of the pickler's 64 KiB. An end past the
+    slot's end: it did not fit.
     """
     file = _core.SlotFile(sink.ring, sink.slot, begin, sink.reserved)
     made = pickler(file, 5, True)

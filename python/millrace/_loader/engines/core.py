@@ -1,4 +1,4 @@
-"""What NativeEngine drives: the protocol of a core, and the queue of those that are written in Python."""
+"""The protocol of a core, which NativeEngine drives; and the queue of cores that are written in Python."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from ..._profiling.stages import WAIT, enter, note_ready
 class Core(Protocol):
     """Index lists in, batches out, in their order.
 
-    C++ loaders have all of this themselves. Cores in Python derive from it, and have what is said here where
-    they say nothing. All calls but close(), set_limits(), snapshot(), stats() and clocks() come from the
-    consumer's thread.
+    C++ loaders have all of this themselves. Cores in Python derive from this class and inherit its defaults.
+    All calls but close(), set_limits(), snapshot(), stats() and clocks() come from the consumer's thread.
     """
 
     def start_epoch(self, seed: int, epoch: int) -> None:
-        """Throws away what is outstanding."""
+        """Drop all outstanding batches and start an epoch."""
 
     def skip(self, indices: Any) -> None:
-        """What came before, when an epoch begins in its middle: of samples that depend on how often their
-        index came.
+        """Count indices that came before, if an epoch begins in its middle and samples depend on how often
+        their index came.
         """
         return None
 
@@ -51,7 +50,7 @@ class Core(Protocol):
         return None
 
     def close(self) -> None:
-        """Any thread, at any moment: wakes whoever is inside next(), and waits until he is out."""
+        """Close, from any thread at any moment: wake the thread inside next(), and wait until it has left."""
 
     def stats(self) -> dict[str, Any]:
         """The counters of DataLoader.stats()."""
@@ -84,13 +83,13 @@ T = TypeVar("T", bound=Task)
 
 
 class TaskQueue(Generic[T]):
-    """Tasks are given in the order in which they were added, whoever answers them, and when.
+    """Gives tasks in the order in which they were added, whichever thread answers them, and at any time.
 
     Invariants, under the one `lock`: `tasks` were added and not given, and `waiting` are those of them that
-    nobody has begun, both in order; `ready` of `tasks` are done. A task is done once: its first answer
+    no thread has begun, both in order; `ready` of `tasks` are done. A task is done once: its first answer
     counts, and none if its epoch was left. So each batch comes exactly once.
-    Who: the consumer alone calls restart(), add() and next(); any thread calls answer() and shut(). Who makes
-    batches takes tasks from `waiting`, and may wait for `work` to come.
+    Threads: the consumer alone calls restart(), add() and next(); any thread calls answer() and shut().
+    Threads that make batches take tasks from `waiting`, and may wait for `work` to come.
     next() waits, on `finished`, until the first task is done, all is shut, or its time is over. After
     NotInTime, and after Ctrl-C, the task is still the first.
     Errors: a task's is raised in its place, and `failure`, which is no task's, in the place of the next one.
@@ -129,7 +128,7 @@ class TaskQueue(Generic[T]):
                 return False
             task.value, task.error, task.done = value, error, True
             self.ready += 1
-            if self.tasks and self.tasks[0] is task:  # which alone is waited for
+            if self.tasks and self.tasks[0] is task:  # next() waits for the first task alone
                 self.finished.notify_all()
         return True
 
@@ -161,7 +160,7 @@ class TaskQueue(Generic[T]):
             self.ready -= 1
             self.work.notify()
             value, task.value = task.value, None  # others may hold the task
-            error, task.error = task.error, None  # whose traceback will hold this frame
+            error, task.error = task.error, None  # the error's traceback will hold this frame
             if error is None:
                 error, self.failure = self.failure, None
             if error is None:

@@ -22,8 +22,8 @@ class EpochKeys:
         self._seen = np.zeros(0, np.uint32)
 
     def of(self, indices: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """(rows, occurrences) of remote.maker.Work. Rows that do not exist are errors of who makes the batch.
-        TypeError for what is no list of ints.
+        """Return (rows, occurrences) of remote.maker.Work. Rows that do not exist become errors of the thread
+        that makes the batch. TypeError if `indices` is not a list of ints.
         """
         rows = np.asarray(indices)
         if rows.size and (rows.dtype.kind not in "iu" or rows.ndim != 1):
@@ -85,7 +85,7 @@ class Repeats:
                 rows = [operator.index(indices_of[i]) for i in rows]
             counts = self._keys.of(rows)[1]
         except (TypeError, LookupError, ValueError, OverflowError):
-            return index  # an error of who looks it up
+            return index  # the lookup raises the error
         marked = [getattr(i, "occurrence", 0) for i in index]  # of a list that is made again
         if counts is None and not any(marked):
             return index
@@ -94,5 +94,5 @@ class Repeats:
 
 
 def recorded_rows(rows: Any) -> Any:
-    """A list as a history keeps it, with what is Again in it."""
+    """Return a list as a history keeps it, with its Again entries."""
     return Marked(rows) if any(type(row) is Again for row in rows) else rows

@@ -30,7 +30,7 @@ ROWS = Rows()
 
 
 class Sink:
-    """Where a worker's present batch goes, and what is known of it.
+    """The destination of a worker's present batch, and facts about the batch.
 
     `writer` is None where batches are handed on as objects: in threads, and without workers.
     """
@@ -210,15 +210,15 @@ def make_fetcher(kind: int, *how: Any) -> Any:
 def begin_at(
     state: dict[str, Any] | None, between_epochs: bool, dataset: Any, new_fetcher: Callable[[], Any]
 ) -> Any:
-    """A fetcher that stands where `state` was taken: first the dataset's own, then one iter(), then the
-    iterator's.
+    """Return a fetcher at the position of `state`: restore the dataset's state, then call iter() once, then
+    restore the iterator's state.
     """
     if state is None:
         return begin_epoch(dataset, new_fetcher)
     parts = state["fetcher_state"] or {}
     load_dataset_state(dataset, state["dataset_state"], between_epochs or bool(parts.get("fetcher_ended")))
     if between_epochs and parts.get("dataset_iter_state") is None:
-        return begin_epoch(dataset, new_fetcher)  # whose iter() is the epoch's only one
+        return begin_epoch(dataset, new_fetcher)  # its iter() is the epoch's only one
     fetcher = new_fetcher()
     if state["fetcher_state"] is not None:
         put_back(fetcher.dataset_iter, state["fetcher_state"]["dataset_iter_state"])
@@ -238,7 +238,7 @@ def worker_state(worker_id: int, fetcher: Any) -> dict[str, Any] | None:
 
 
 def stop_iteration_of(error: BaseException) -> BaseException:
-    """The StopIteration behind a `_Stopped`, else the error itself."""
+    """Return the StopIteration that a `_Stopped` carries, else the error itself."""
     return error.args[0] if isinstance(error, _Stopped) else error
 
 

@@ -31,7 +31,7 @@ from .prefix import StandIn
 
 
 class InlineEngine(Counting):
-    """torch's fetcher in next(). `fetcher`: what is asked for the dataset's state."""
+    """Runs torch's fetcher in next(). `fetcher`: gives the dataset's state."""
 
     lists_ahead = 0
     pins = False
@@ -184,7 +184,7 @@ class InlineEngine(Counting):
             enter(before)
 
     def close(self) -> None:
-        """Nothing runs behind next()."""
+        """Do nothing: nothing runs outside next()."""
 
     def stats(self) -> dict[str, Any]:
         counters = super().stats()

@@ -4,8 +4,7 @@ first steps of its pictures:
     dataset[index] ─▶ values of the index: paths, label, ... ─▶ KnownSteps of each file ─▶ the rest ─▶ sample
                       seeds the generators                      engine                     Python
 
-Whatever raises, and the dataset itself is asked for the sample: it gives it, or says in its own words what is
-wrong.
+After any error, the dataset itself is asked for the sample: it gives the sample, or raises its own error.
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ class PrefixedItems(StandIn):
         index_maps: Sequence[Sequence[int]],
         *options: Any,
     ) -> None:
-        """`length`: of the dataset that was read. `order`: the (file, view) whose rest is not empty, in the
-        order in which Python comes to them. `options`: as StandIn's, its steps ItemFiles.
+        """`length`: of the dataset that was read. `order`: the (file, view) pairs with a rest, in the order
+        in which Python comes to them. `options`: as StandIn's, its steps ItemFiles.
         """
         super().__init__(*options)
         self._item, self._length, self._index_maps = item, length, index_maps

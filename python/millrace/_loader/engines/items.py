@@ -1,5 +1,5 @@
-"""Datasets of Python whose __getitem__ was read (plan/items.py): the engine makes their pictures, Python the
-values beside them.
+"""Python datasets with a __getitem__ that was read (plan/items.py): the engine makes their pictures, Python
+their other values.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .seeding import generators_seeded
 
 @dataclass(frozen=True)
 class Group:
-    """Files of a sample whose pictures are made alike, by their numbers. `stacked`: their one view is one
-    tensor of all files; `joined`: the views are one tensor.
+    """Files of a sample, by their numbers, with pictures that are made alike. `stacked`: their one view is
+    one tensor of all files; `joined`: the views are one tensor.
     """
 
     files: tuple[int, ...]

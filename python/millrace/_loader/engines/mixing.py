@@ -45,8 +45,8 @@ class _Mix:
 
 @dataclass(frozen=True)
 class Mixed:
-    """A batch whose pictures the core mixes: `arguments` of its submit_mixed(), None where they stay as they
-    are.
+    """A batch with pictures that the core mixes. `arguments`: of the core's submit_mixed(); None if the
+    pictures stay as they are.
     """
 
     arguments: tuple[Any, ...] | None

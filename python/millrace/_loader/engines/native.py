@@ -1,6 +1,6 @@
-"""Engines that need no Python of the user's: C++ loaders and thread pools, behind the protocol; and the spec
-of those that read pictures, on the CPU, or with a device's part in it. rows.py, batches.py and stream.py have
-the others.
+"""Engines without Python code of the user: C++ loaders and thread pools, with the engines' protocol; and the
+spec of engines that read pictures, on the CPU or partly on a device. rows.py, batches.py and stream.py have
+the other specs.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class NativeSpec:
     place: Any = None
     repeats: Any = None
     item_count: int | None = None
-    """Of a dataset that Python has, and whose samples depend on how often their index came before."""
+    """Length of a Python dataset with samples that depend on how often their index came before; else None."""
     python_collate: Any = None
-    """What makes the consumer's batches of those that collated() returns, if anything does."""
+    """Makes the consumer's batches of those that collated() returns, if it is not None."""
     late: type[TimeoutError] = TimeoutError
     """Of the core's next() when its time is over. The core's own has no errno."""
 
@@ -84,7 +84,7 @@ class NativeSpec:
 
 
 class MadeOnce:
-    """Engines whose position is exact: they make no batch again that was delivered."""
+    """Engines with an exact position: they never make a delivered batch again."""
 
     def uncount(self) -> None:
         """Nothing is counted twice."""
@@ -93,8 +93,8 @@ class MadeOnce:
 class NativeEngine(MadeOnce):
     """`core` makes the batches of `spec`; a collate_fn that is Python gets them from it.
 
-    An index list that cannot be submitted is an error where its batch would be delivered. close(): `core`
-    wakes whoever is in its next(), and waits until he is out.
+    An index list that cannot be submitted is an error in the place of its batch. close(): `core` wakes the
+    thread inside its next(), and waits until that thread has left.
     """
 
     def __init__(self, spec: NativeSpec, core: Core, setup: Setup) -> None:
@@ -106,8 +106,8 @@ class NativeEngine(MadeOnce):
         self._progress, self._keys_wanted = setup.progress, spec.leaves_out
         self._rank = 0 if setup.loader.process_group is None else rank_of(setup.loader)
         self._range = "wait" if setup.threads else "make"
-        # One entry per index list that is out, in order: None for one in the core, Mixed for one whose
-        # collate_fn was traced, else the error it came to.
+        # One entry per outstanding index list, in order: None for a list in the core, Mixed if its collate_fn
+        # was traced, else its error.
         self._pending: deque[Exception | Mixed | None] = deque()
         self._mixer = spec.mixer(core, setup.on_error) if setup.threads else None
         self._number = 0  # of the next batch to be submitted
@@ -127,7 +127,7 @@ class NativeEngine(MadeOnce):
         self._pending.clear()
         self._place, self._drained, self._number = (seed, epoch), False, self._progress.yielded
         self.core.start_epoch(seed, epoch)
-        # of cores whose samples depend on how often their index came before in the epoch
+        # for cores with samples that depend on how often their index came before in the epoch
         skips = type(self.core).skip is not Core.skip
         if skips and (before := self._progress.indices_before()) is not None:
             self.core.skip(self._spec.rows(before))
@@ -154,8 +154,8 @@ class NativeEngine(MadeOnce):
         self._number += 1
 
     def _traced(self, rows: Any) -> Mixed | None:
-        """What the collate_fn makes of this batch, where it only mixes the pictures; None: it is called in
-        next(), where its errors belong, too.
+        """Return the traced collate_fn of this batch, if it only mixes the pictures; else None: next() calls
+        the collate_fn, and raises its errors.
         """
         try:
             return self._spec.traced(rows, *self._place, self._number, self._rank)
@@ -239,7 +239,7 @@ class NativeEngine(MadeOnce):
 
 
 def native_snapshot(core: Core) -> dict[str, Any]:
-    """`core.snapshot()` as dump_state() has it: who works on what, and the queue."""
+    """Return `core.snapshot()` for dump_state(): what each thread works on, and the queue."""
     found = dict(core.snapshot())
     threads = [{"name": f"thread {number}", **thread} for number, thread in enumerate(found.pop("threads"))]
     if isinstance(core, (_core.Loader, _core.DeviceLoader)):
@@ -253,8 +253,8 @@ def native_snapshot(core: Core) -> dict[str, Any]:
 
 
 def one_batch(core: Core, place: tuple[int, int], rows: Any, occurrences: np.ndarray | None) -> Any:
-    """What next() gives of `rows`, in an epoch of their own, so that the core has seen nothing else. An index
-    whose first occurrence here is its n-th of the epoch counts as having come n times before.
+    """Return the batch of `rows`, made in an epoch of its own, so that the core has seen nothing else.
+    `occurrences`: how often each row's index came before in the epoch; the first one of an index counts.
     """
     core.start_epoch(*place)
     if occurrences is not None and occurrences.any():

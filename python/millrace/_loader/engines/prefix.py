@@ -1,12 +1,13 @@
-"""Datasets of pictures of whose transforms the engine knows a prefix: each sample's picture is read, decoded
-and changed by the engine, as far as it knows how, and goes on in Python. That runs where the dataset's
-samples are made, by the engines of Python datasets, for which one of these stands in the dataset's place.
+"""Datasets of pictures with transforms of which the engine knows a prefix: the engine reads, decodes and
+changes each sample's picture up to the first unknown step, and Python does the rest. This runs where the
+dataset's samples are made, in the engines of Python datasets: a StandIn replaces the dataset there.
 
     dataset[index] ─▶ engine: read, draw, decode the region, known steps ─▶ PIL image or tensor ─▶ the rest
 
-The engine draws from the key of the sample, as in a loader that is all native. What the rest draws, it draws
-from generators that are seeded by the same key, in front of each sample: so no sample depends on another, nor
-on who makes it. Threads share their generators with the training loop, which are left alone there.
+The engine draws from the key of the sample, as in a loader that is all native. The rest draws from generators
+that are seeded with the same key before each sample: so no sample depends on another sample, nor on the
+worker that makes it. Threads share their generators with the training loop; there, the generators are left
+alone.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class PrefixSpec(PythonSpec):
 
 
 class Standing:
-    """Who stands in the place of one worker's dataset, epoch by epoch. Pickled for a worker process."""
+    """Makes and keeps the StandIn of one worker's dataset, epoch by epoch. Pickled for a worker process."""
 
     def __init__(self, opens: Callable[..., Any], place: tuple[int, int], seeds: bool) -> None:
         self._opens, self._place, self._seeds = opens, place, seeds
@@ -69,7 +70,7 @@ class Standing:
         self._place = self._place[0], self._place[1] + 1
 
     def in_place_of(self, dataset: Any) -> Any:
-        """The dataset itself, where nothing of it is known after all."""
+        """Return the StandIn of `dataset`, or the dataset itself if nothing of it is known after all."""
         if self._made is None:
             self._made = self._opens(dataset, *self._place, self._seeds)
         elif isinstance(self._made, StandIn):
@@ -78,9 +79,7 @@ class Standing:
 
 
 class StandIn:
-    """In the place of `dataset`: it makes the same samples, its pictures by the known steps as far as these
-    go.
-    """
+    """Replaces `dataset`: makes the same samples, with the engine doing the known steps of the pictures."""
 
     def __init__(self, dataset: Any, steps: Any, place: tuple[int, int], seeds: bool) -> None:
         """`steps`: KnownSteps, or what has several of them. `place`: seed and epoch. `seeds`: whether the
@@ -89,19 +88,19 @@ class StandIn:
         self._dataset, self._steps, self.place, self._seeds = dataset, steps, place, seeds
 
     def seed(self, *key: int) -> None:
-        """The generators, for the sample with this key."""
+        """Seed the generators for the sample with this key."""
         if self._seeds:
             seed_all(repr((*self.place, *key)).encode())
 
     def guarded(self) -> AbstractContextManager[None]:
-        """Around what is done for a batch in the training loop's thread, whose generators stay as they
-        are.
+        """Return a context for making a batch in the training loop's thread: it keeps that thread's
+        generators as they are.
         """
         return generators_seeded(self.place, torch_alone=False) if self._seeds else nullcontext()
 
 
 class KnownSteps:
-    """What the prefixes make of one picture of `files`, as their rests get it: one of each of its views."""
+    """Makes of one picture of `files` the inputs of the rests: one for each view of the picture."""
 
     def __init__(
         self,
@@ -122,8 +121,8 @@ class KnownSteps:
         self._interleaved = len(prefixes) == 1 and prefixes[0].side_by_side and not by_planes
 
     def __call__(self, index: int, key: tuple[int, int, int], info: ReadsInfo | None) -> list[Any] | None:
-        """`key`: seed, epoch, occurrence. `info`: reads what Pillow knows of the picture's file. None: the
-        engine cannot read it; the dataset's own code meets the same, and says so in its own words.
+        """`key`: seed, epoch, occurrence. `info`: reads Pillow's info of the picture's file. Returns None if
+        the engine cannot read the picture; the dataset's own code then meets and raises the error.
         """
         try:
             made = self._images.row(index, *key, self._interleaved)
@@ -155,7 +154,7 @@ def _as_image(pixels: np.ndarray, info: ReadsInfo | None) -> Any:
 
 
 class Prefixed(StandIn):
-    """In the place of a map-style dataset, which is asked for what the engine cannot read: errors are the
+    """Replaces a map-style dataset, but asks it for samples that the engine cannot read: errors are the
     dataset's own.
     """
 
@@ -166,7 +165,7 @@ class Prefixed(StandIn):
         info: Callable[[str], dict[Any, Any]],
         *options: Any,
     ) -> None:
-        """`info`: what Pillow knows of the picture in a file. `options`: as StandIn's."""
+        """`info`: returns Pillow's info of the picture in a file. `options`: as StandIn's."""
         super().__init__(*options)
         self._index_maps, self._files, self._info = index_maps, files, info
         (self._rest,) = self._steps.rests
@@ -177,7 +176,7 @@ class Prefixed(StandIn):
     def __getitem__(self, index: Any) -> Any:
         position = self._position(index)
         if position < 0:
-            return self._dataset[index]  # which says what is wrong with it
+            return self._dataset[index]  # the dataset raises the error
         occurrence = getattr(index, "occurrence", 0)
         self.seed(position, occurrence)
         picture = self.known(position, occurrence)
@@ -189,7 +188,7 @@ class Prefixed(StandIn):
         return picture, label if targets is None else targets([label])[0]
 
     def known(self, position: int, occurrence: int) -> Any:
-        """What the known steps make of a picture; None: the engine cannot read it."""
+        """Return a picture after the known steps; None: the engine cannot read it."""
         files = self._files
         info = None if files.paths is None else lambda: self._info(files.files.name(position))
         made = self._steps(position, (*self.place, occurrence), info)

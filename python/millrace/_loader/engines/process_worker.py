@@ -123,8 +123,8 @@ def _keep_freed_memory() -> None:
 
 
 def _be_killed_first() -> None:
-    """Out of memory, the system should end a worker, whose death has a message, and not the training
-    process.
+    """Make the system, when out of memory, end a worker instead of the training process: a worker's death has
+    a message.
     """
     if os.environ.get("MILLRACE_WORKER_OOM_SCORE") == "0":
         return
@@ -337,8 +337,8 @@ class _Worker:
         self._answer(kind, slot, task, 0, length)
 
     def _worker_state(self) -> bytes | None:
-        """Where the dataset stands here; None when it does not say. An error in saying it is an error of
-        state_dict(), not of a batch.
+        """Return the dataset's state in this worker; None if it has none. An error in getting the state is an
+        error of state_dict(), not of a batch.
 
         Pickled as for a file: torch's pickler for processes would make a shared file of every tensor, and
         keep it open here.

@@ -3,9 +3,9 @@
 No thread runs in the training process. How it ends: workers that do not end within 5 seconds are terminated,
 and killed 5 seconds later; so are all when the interpreter ends. When this process is killed, they end
 themselves (process_worker.py). Batches that live on keep their slots. close() beside a next() on another
-thread (engine.py): next() holds `_seat`; whoever cannot take it marks `_closing` and wakes the consumer, who
-tears down on its way out. A dead worker: what it had answered before is used, then the consumer gets torch's
-RuntimeError. Its unfinished slot is not accepted.
+thread (engine.py): next() holds `_seat`; a closing thread that cannot take it marks `_closing` and wakes the
+consumer, which tears down on its way out. A dead worker: its earlier answers are used, then the consumer gets
+torch's RuntimeError. Its unfinished slot is not accepted.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class ProcessEngine(WorkerEngine):
     # ---------------------------------------------------------------- tasks
 
     def _send(self, worker: int, task: int, place: Place, index: Any, turn: int) -> None:
-        if not self._closed:  # by another thread, whose pipes are gone
+        if not self._closed:  # else another thread has closed the engine, and the pipes are gone
             wants_state = self._progress.wants_state(task)
             self.ends[worker].put(channel.TASK, task, (index, place), wants_state, turn)
 

@@ -1,4 +1,4 @@
-"""StreamSpec: a stream whose pictures the C++ loader makes, and which engine that takes."""
+"""StreamSpec: a stream with pictures made by the C++ loader, and the choice of its engine."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class StreamSpec(NativeSpec):
         return engine
 
     def samples(self) -> Iterator[Any]:
-        """The samples of the epoch that begins, or of what is left of it. The dataset's state is that after
-        the last one given.
+        """Iterate over the samples of the epoch that begins, or of its rest. The dataset's state is that
+        after the last sample given.
         """
         return self.dataset.iterate(self._source, self.stages, self.most if self.handler is None else None)
 

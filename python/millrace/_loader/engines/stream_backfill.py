@@ -22,12 +22,12 @@ class _Piece:
 
 
 class BackfillingEngine(StreamEngine):
-    """With a handler for pictures that cannot be decoded: the others close up, so that batches are full and
-    in the stream's order.
+    """With a handler for pictures that cannot be decoded: the other samples close up, so that batches are
+    full and in the stream's order.
 
-    The engine leaves holes in its batches. What is behind a hole moves up, across batches, which costs a copy
-    of each, until a short batch of as many samples as were lost comes, drawn when they were: from there on
-    the engine's batches are whole ones again.
+    The engine leaves holes in its batches. Samples after a hole move up, across batches, at the cost of one
+    copy each. When samples are lost, a short batch of as many samples is drawn; from that batch on, the
+    engine's batches are whole again.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -36,7 +36,7 @@ class BackfillingEngine(StreamEngine):
         self._short = 0  # samples that were lost and not drawn anew
         self._ended: int | None = None  # the repetition of the data that a handler ended
         self._given, given_now = self._state.get("given", [0, 0])
-        # the last one that gave a batch
+        # the last repetition that gave a batch
         self._repetition = self._state.get("repetition", 0) - (given_now == 0)
 
     def _next_batch(self) -> Any:
@@ -59,8 +59,8 @@ class BackfillingEngine(StreamEngine):
         return END
 
     def _gather(self) -> tuple[int, bool]:
-        """Makes pieces until a batch is there. (rows at hand of the present repetition of the data, whether
-        the next one has begun)
+        """Make pieces until there is a batch. Returns (rows at hand of the present repetition of the data,
+        whether the next repetition has begun).
         """
         while True:
             numbers = [state.get("repetition") for piece in self._pieces for state in piece.states]
@@ -98,8 +98,9 @@ class BackfillingEngine(StreamEngine):
         )
 
     def _goes_on_behind(self, error: dict[str, Any]) -> bool:
-        """The handler's answer. No ends the repetition of the data there; one that has no end, and the only
-        one, the stream.
+        """Ask the handler whether to go on after an undecodable picture, and return its answer. False ends
+        the repetition of the data there. It ends the stream if the data has no repetitions, or shards are
+        resampled (a repetition without end).
         """
         unreadable = CorruptDataError(error["reason"])
         unreadable.path, unreadable.offset = error["path"], error["offset"]
@@ -118,7 +119,7 @@ class BackfillingEngine(StreamEngine):
         self._drawn.clear()
 
     def _assemble(self, count: int) -> tuple[torch.Tensor, list[tuple[Any, ...]]]:
-        """The first `count` rows of all pieces."""
+        """Take the first `count` rows of all pieces."""
         pictures: list[torch.Tensor] = []
         samples: list[tuple[Any, ...]] = []
         while len(samples) < count:

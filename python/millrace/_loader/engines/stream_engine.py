@@ -93,7 +93,7 @@ class TwoHandlers:
 
 
 class PictureFlow(ShardFlow):
-    """ShardFlow whose samples have Pictures."""
+    """A ShardFlow of samples with Pictures."""
 
     def __init__(self, shards: Shards, context: Context, own: Any) -> None:
         super().__init__(shards, context, own)
@@ -249,7 +249,7 @@ class StreamEngine(MadeOnce):
                 self._seat.release()
 
     def _let_go(self) -> None:
-        """Of samples, and with them of shards that are open: who keeps the iterator does not keep these."""
+        """Drop samples, and with them the open shards: a kept iterator must not keep these."""
         self._drawn.clear()
         self._tickets.drop_before(2**62)
 

@@ -92,7 +92,7 @@ def as_no_worker() -> Iterator[None]:
 
 
 _SIGNAL_SLICE_S = 0.05  # how long Ctrl-C may go unseen
-_TURN_CHECK_S = 60.0  # whoever ends the threads wakes them
+_TURN_CHECK_S = 60.0  # the code that ends the threads wakes them
 _RESUME, _ENDED = object(), object()
 
 
@@ -223,7 +223,7 @@ class _Thread(threading.Thread):
         return fetcher, None
 
     def _state(self, fetcher: Any) -> Any:
-        """Where the dataset stands here; None when it does not say."""
+        """Return the dataset's state in this thread; None if it has none."""
         try:
             return worker_state(self._worker, fetcher)
         except BaseException:
@@ -266,8 +266,8 @@ def _own_copy(dataset: Any) -> Any:
 
 
 class ThreadEngine(WorkerEngine):
-    """Batches of a Python dataset, made by threads of this process. close() marks and wakes: who is in next()
-    looks at `_closed` in every slice of waiting, and nothing that it uses is torn down.
+    """Batches of a Python dataset, made by threads of this process. close() marks and wakes: the thread in
+    next() looks at `_closed` in every slice of waiting, and nothing that it uses is torn down.
     """
 
     def __init__(self, setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""WorkerEngine: what engines share whose workers run the user's Python: order, limits, backfill.
+"""WorkerEngine: shared part of engines with workers that run the user's Python: order, limits, backfill.
 
 The schedule says which worker gets which list. Lists wait here until a worker may have them: each as soon as
 its number is less than `ahead` above that of the batch which the consumer wants, so no more batches are made
@@ -7,8 +7,8 @@ consumer: with `turns`, each task has the next turn, which its worker waits for 
 Batches depend on neither.
 
 The schedule has the rules of torch's loader. Lists go to the workers in turn; batches come back in the order
-of their lists, or with `in_order=False` as they arrive. A worker whose part of a stream has ended gets
-nothing more, and lists that it was given are passed over. Nothing in it waits, starts or ends anything, so it
+of their lists, or with `in_order=False` as they arrive. A worker gets nothing more after its part of a stream
+has ended, and its remaining lists are passed over. Nothing in it waits, starts or ends anything, so it
 is tested by itself, against torch.
 """
 
@@ -135,7 +135,7 @@ class WorkerEngine(Counting, abc.ABC):
         self._least = loader.batch_size if loader.drop_last else 1
         self._backfill: Backfill | None = None
         self._refetched: Answer | None = None
-        self._needs_index = 0  # workers whose parts have ended, for each of which another list goes out
+        self._needs_index = 0  # workers with ended parts: for each of them another list goes out
         self._epochs = 0
         self._drains = setup.on_error == "skip"
         self._repeats = None if setup.prefix is None else setup.prefix.repeats

@@ -32,8 +32,8 @@ COLLATE_WORDS = (
 def recognise_any_collate(
     collate_fn: Any, row_type: type | None, views: Views | None = None, container: type = tuple
 ) -> tuple[str, PythonCollate | None]:
-    """(what explain() says, what is called with the native batch, None for default_collate), or
-    NotLowered. `row_type`: of pictures; `container`: of samples.
+    """Return (words for explain(), the function to call with the native batch, None for default_collate), or
+    raise NotLowered. `row_type`: of pictures; `container`: of samples.
     """
     sample_types = container, np.ndarray if row_type is np.ndarray else torch.Tensor, int
     reason, collate = recognise_batch_function(collate_fn, sample_types)

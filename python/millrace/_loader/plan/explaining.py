@@ -1,4 +1,4 @@
-"""What explain() says behind the lines of the plan, and what a sample costs, which it measures on some."""
+"""The lines of explain() after those of the plan, and the cost of a sample, measured on some samples."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def lines_behind(loader: Any, plan: Plan, engine: str, samples: int) -> Iterator
 
 
 def _array_libraries(dataset: Any) -> list[str]:
-    """Those whose arrays the engine reads, of those that the dataset's methods name or its attributes are
-    of.
+    """Return the libraries with arrays that the engine reads, if the dataset's methods name them or its
+    attributes come from them.
     """
     found = {type(value).__module__.partition(".")[0] for value in getattr(dataset, "__dict__", {}).values()}
     for cls in type(dataset).__mro__:
@@ -61,8 +61,8 @@ def _array_libraries(dataset: Any) -> list[str]:
 
 
 def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
-    """A sample's CPU time by part, made alone, in this thread: whatever waits for files or others is not in
-    it.
+    """Return a sample's CPU time by part, made alone, in this thread, without any waiting for files or other
+    threads.
     """
     from ..engines.seeding import generators_seeded
 
@@ -98,7 +98,7 @@ def _costs(loader: Any, plan: Plan, samples: int) -> list[str]:
 def _measured(
     indices: list[int], maps: Any, make: Callable[[int], Any], rest: Any
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds of the engine's stages, and of the steps behind it."""
+    """Return the seconds of the engine's stages, and of the Python steps after them."""
     native = dict.fromkeys(NAMES[FETCH : TRANSFORM + 1], 0.0)
     python = {holder_name(step): 0.0 for step in rest}
     for index in indices:
@@ -126,7 +126,7 @@ def _measured(
 
 
 def _asked(dataset: Any, indices: list[int], counts: PictureCounts | None) -> float:
-    """Seconds of all these samples, whose pictures wait as they do in workers, or with None do not."""
+    """Return the seconds of all these samples. Pictures wait as in workers; with None they do not wait."""
     getitems = getattr(dataset, "__getitems__", None)
     before = asks(counts)
     try:

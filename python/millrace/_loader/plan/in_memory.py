@@ -1,4 +1,4 @@
-"""Datasets whose samples are rows in memory: torch's TensorDataset, StackDataset, ConcatDataset and Subset,
+"""Datasets with samples that are rows in memory: torch's TensorDataset, StackDataset, ConcatDataset, Subset,
 of tensors, arrays, Arrow, and this package's Arrays, Tokens and plain Tables.
 
 A recognised dataset becomes a RowSet: its fields, each with the memory its rows lie in, and the shape of what
@@ -41,7 +41,7 @@ WORDS = (
 
 @dataclass(frozen=True)
 class Rows(Recogniser):
-    """`find`: gives the RowSet behind a dataset. `checked`: a method that its class was given is refused."""
+    """`find`: returns the RowSet of a dataset. `checked`: refuse a method that its class was given."""
 
     finds = RowSet
     checked: bool = True
@@ -65,7 +65,7 @@ class Rows(Recogniser):
 
 
 def recognise_rows(dataset: Any) -> RowSet:
-    """The RowSet behind `dataset`; NotLowered when samples must be made, or put together, by Python."""
+    """Return the RowSet of `dataset`; NotLowered if Python must make samples, or put them together."""
     found: Any = _SUBSET if type(dataset) is Subset else recogniser_of(dataset, RowSet)
     if found.finds is not RowSet:
         raise NotLowered(

@@ -1,5 +1,5 @@
-"""What the engine can do of a dataset whose __getitem__ is read, but a step of whose pictures it does not
-know: of each picture the steps before the first such step.
+"""Plans for datasets with a __getitem__ that was read and with picture steps that the engine does not know.
+The engine does each picture's steps before the first unknown step.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .prefix import Measured
 
 @dataclass(frozen=True)
 class KnownView:
-    """What is known of a view's steps. `rest`: the calls, of those that were read, that the rest begins in,
-    or that belong to it; the first of them may begin with known steps.
+    """The known steps of a view (`prefix`). `rest`: the calls that were read and are part of the rest; the
+    first of them may begin with known steps.
     """
 
     prefix: Prefix
@@ -38,8 +38,8 @@ class KnownView:
 
 @dataclass(frozen=True)
 class KnownItems:
-    """Of a dataset's samples, what the engine makes. `views`: of each file. `modes`: as
-    `_core.ImageDataset` has them.
+    """The part of a dataset's samples that the engine makes. `views`: of each file. `modes`: as in
+    `_core.ImageDataset`.
     """
 
     item: Item
@@ -81,7 +81,7 @@ class KnownItems:
         return self.item.told(words)
 
     def order(self) -> tuple[tuple[int, int], ...]:
-        """The (file, view) that have a rest, as Python comes to them. NotLowered: it takes turns."""
+        """Return the (file, view) pairs with a rest, in Python's order. NotLowered if rests interleave."""
         found = sorted(
             (view.rest[0].number, view.rest[-1].number, file, number)
             for file, views in enumerate(self.views)
@@ -93,7 +93,7 @@ class KnownItems:
         return tuple((file, view) for *_, file, view in found)
 
     def measured(self, dataset: Any) -> Measured:
-        """The rest's steps are measured picture by picture."""
+        """Return the arguments to measure the rest's steps picture by picture."""
         stand_in = self.stand_in(dataset, (0, 0), False)
 
         def step_of(step: Any, file: int, view: int) -> Any:
@@ -112,11 +112,11 @@ class KnownItems:
         return self.index_maps, lambda index: stand_in.known(index)[0], rest
 
     def spec(self, engine: Any, opens: Any) -> PrefixSpec:
-        """`engine`: what runs the rest."""
+        """`engine`: runs the rest."""
         return PrefixSpec(engine, opened_items, self.index_maps, self.length)
 
     def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> PrefixedItems:
-        """In the place of `dataset`, the one that this was found for."""
+        """Return the replacement of `dataset`, the dataset that this plan was found for."""
         tickets = tuple(_core.StreamSamples() for _ in self.views)
         steps = [
             KnownSteps(held, np.empty(0, np.int64), pipelines, [view.prefix for view in views], modes)
@@ -134,7 +134,7 @@ class KnownItems:
 
 
 def opened_items(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
-    """As plan.opened(), of these datasets."""
+    """Like plan.opened(), for these datasets."""
     try:
         known = known_items(dataset)
     except NotLowered:
@@ -143,7 +143,7 @@ def opened_items(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
 
 
 def known_items(dataset: Any) -> KnownItems:
-    """NotLowered where no change of a picture is known."""
+    """Return the known part of `dataset`. NotLowered if no change of a picture is known."""
     index_maps, root = unwrapped(dataset)
     item = item_of(root)
     views = tuple(_known_views(file.views) for file in item.files)
@@ -163,7 +163,7 @@ def known_items(dataset: Any) -> KnownItems:
 
 
 def item_of(root: Any) -> Item:
-    """NotLowered naming the part of __getitem__ that is not read."""
+    """Return the item read from __getitem__. NotLowered names the part that is not read."""
     check_getitems(root)
     cls, own = type(root), ("__getitems__", "__getattr__")  # with these, samples are another affair
     try:

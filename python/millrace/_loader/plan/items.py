@@ -1,4 +1,4 @@
-"""Datasets of Python whose __getitem__ says which files pictures are in, and what is done to them
+"""Python datasets with a __getitem__ that tells the files of the pictures and the steps applied to them
 (_common/lowering/read_items.py): the engine makes the pictures, Python the other values.
 """
 
@@ -30,7 +30,7 @@ from .stages import Stages
 
 
 def recogniser_of_items(loader: Any) -> Items | None:
-    """None where the loader's dataset is none whose code could be read."""
+    """Return ITEMS if the code of the loader's dataset could be read; else None."""
     root = root_of(loader.dataset)
     if loader.on_error != "raise" or loader.remote is not None or not loader._auto_collation:
         return None
@@ -98,7 +98,7 @@ def _counted(root: Any) -> str:
 
 
 def _transforms(loader: Any, item: Item) -> tuple[str, tuple[list[Lowered], list[Group]]]:
-    """(what explain() says, (what is done to each file's picture, the files that are made alike))"""
+    """Return (words for explain(), (steps of each file's picture, groups of files that are made alike))."""
     function: Any = type(root_of(loader.dataset)).__getitem__
     made = [lowered_lines(function, file.views, file.stacked) for file in item.files]
     if any(len(picture.parts) > 1 and picture.parts[0][1] for picture in item.pictures):

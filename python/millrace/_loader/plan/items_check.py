@@ -105,7 +105,7 @@ def _compared(
 
 
 def _others_decode(kinds: tuple[str, ...], values: Callable[[Any], tuple[Any, ...]], index: Any) -> bool:
-    """Whether a picture's format has no codec in the engine, whose threads would take turns in Pillow."""
+    """Whether the engine has no codec for a picture's format: its threads would take turns in Pillow."""
     with contextlib.suppress(Exception):  # the dataset says what is wrong
         for place, kind in zip(values(index), kinds):
             if kind == "pixels":

@@ -1,4 +1,4 @@
-"""Loaders of datasets whose pictures the engine reads from files or memory, and those of millrace among them.
+"""Loaders of datasets with pictures that the engine reads from files or memory, and millrace's such datasets.
 
 Those of other libraries are in path_lists.py, pixel_arrays.py and arrow.py, torch's ConcatDataset in
 joined.py; Subset of any.
@@ -48,7 +48,7 @@ DATASET_WORDS = (
 
 @dataclass(frozen=True)
 class Pictures(Recogniser):
-    """`find`: gives the Source behind a dataset that is no Subset. `joined`: ConcatDataset may hold it."""
+    """`find`: returns the Source of a dataset that is no Subset. `joined`: ConcatDataset may hold it."""
 
     finds = Source
     joined: bool = True
@@ -127,7 +127,7 @@ def unwrapped(dataset: Any) -> tuple[tuple[Sequence[int], ...], Any]:
 
 
 def recognise_source(dataset: Any) -> Source:
-    """The Source behind `dataset`; NotLowered when its samples must be made by Python."""
+    """Return the Source of `dataset`; NotLowered if Python must make its samples."""
     index_maps, root = unwrapped(dataset)
     check_getitems(root)
     found = JOINED if type(root) is ConcatDataset else recogniser_of(root, Source)

@@ -98,7 +98,7 @@ class Recogniser:
         return None
 
     def part_of(self, loader: Any, stages: Stages) -> Known | None:
-        """The same of a loader, whose stages have been asked."""
+        """Return the same for a loader, after its stages have been asked."""
         return self.part(loader.dataset, stages.refusing())
 
 
@@ -146,8 +146,8 @@ _OPENERS = "PIL.Image", "cv2", "torchcodec.decoders", "torchvision.io"
 
 
 def _reader_of_items(loader: Any, recogniser: Recogniser) -> Recogniser | None:
-    """Who reads the __getitem__ of a dataset that is Python code, or that its recogniser may refuse: one of
-    torchvision's with a loader of the script's, or of a subclass with a method of its own.
+    """Return the reader of the __getitem__ of a dataset that is Python code or that its recogniser may refuse
+    (one of torchvision's with a loader of the script's, or of a subclass with a method of its own).
     """
     if loader.pictures != "native" or not any(name in sys.modules for name in _OPENERS):
         return None
@@ -178,8 +178,8 @@ def _may_open(root: Any) -> bool:
 
 
 def opened(dataset: Any, seed: int, epoch: int, seeds: bool) -> Any:
-    """What stands in the place of `dataset`, whatever that is by now: worker_init_fn may have changed it. The
-    dataset itself, where nothing is known.
+    """Return the replacement of `dataset` as it is now: worker_init_fn may have changed it. Return the
+    dataset itself if nothing of it is known.
     """
     try:
         part = recogniser_of(dataset).part(dataset, ["transform"])

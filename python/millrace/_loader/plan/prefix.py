@@ -1,5 +1,5 @@
-"""What the engine can do of a loader whose transform it does not know to its end: the steps before the first
-that it does not know, for datasets whose pictures it knows how to read.
+"""Plans for a loader with a transform that the engine knows in part: the engine does the steps before the
+first unknown one, for datasets with pictures that it can read.
 """
 
 from __future__ import annotations

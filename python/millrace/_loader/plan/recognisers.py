@@ -1,5 +1,6 @@
-"""Which recogniser is asked about a dataset: the first line whose class is a base of the dataset's own, and
-whose recogniser claims it. No module of a line is imported before its class is met. Subset is looked through.
+"""Finds the recogniser of a dataset: the first line with a class that is a base of the dataset's class, and
+with a recogniser that claims the dataset. No module of a line is imported before its class is met. Subset is
+looked through.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class _DecodeRest(Each):
 
 @dataclass(frozen=True)
 class _ButPictures:
-    """A function that the engine stands in for at Pictures."""
+    """A function that the engine replaces for Pictures; other values go through it."""
 
     function: Callable[[Any], Any]
 
@@ -124,7 +124,7 @@ class Recogniser:
     """Goes along the stages and keeps track of where the pictures are."""
 
     def __init__(self, stands_in: Callable[[Any], Any] = _ButPictures) -> None:
-        """`stands_in`: makes of the pictures' function what is called in its place."""
+        """`stands_in`: returns the replacement of the pictures' function."""
         self._stands_in = stands_in
         self.stages: list[Stage] = []
         self.decoded = False

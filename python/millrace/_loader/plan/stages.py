@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Known(Protocol):
-    """What the engine makes of each sample of a loader that is not all native. `counted`, `names`: what
-    explain() says of its dataset, and of the steps that are known; `told`: its further lines.
-    `tells_refusal`: whether why the transform is refused, if it is, is told in place of what is left of it.
+    """The engine's part of each sample of a loader that is not all native. `counted`, `names`: the words of
+    explain() for its dataset, and for the known steps; `told`: its further lines. `tells_refusal`: whether
+    explain() tells why the transform is refused, if it is, instead of the steps that are left.
     """
 
     tells_refusal: ClassVar[bool]
@@ -105,7 +105,7 @@ class Stages:
         return [name for name, (native, _) in self.answers.items() if not native]
 
     def finish(self, part: Known | None = None) -> tuple[Stage, ...]:
-        """`part`: what is native of a loader that is not."""
+        """`part`: the native part of a loader that is not all native."""
         refusing = self.refusing()
         ready = (
             f"ready for the engine, but {' and '.join(refusing)} {'is' if len(refusing) == 1 else 'are'} not"

@@ -1,4 +1,4 @@
-"""Loaders of streams: a WebDataset whose pictures are decoded and transformed by known transforms."""
+"""Loaders of streams: a WebDataset with pictures that known transforms decode and transform."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Stream:
         by_loader = loader.batch_size, not loader.drop_last
         size, partial = by_loader if batch is None else (batch.batchsize, batch.partial)
         by_torch = batch is None or batch.collation_fn is default_collate
-        # before the end of each repetition of the data, whose last batch may be short
+        # before the end of each repetition of the data: its last batch may be short
         if batch is not None and handler is None:
             stages = (*stages, Batched(size, None, partial))
         if handler is not None:
@@ -114,7 +114,7 @@ class Stream:
 
 
 def recognise_stream(loader: Any) -> tuple[str, Stream]:
-    """The Stream that is `loader`'s dataset; NotLowered names the first stage that stands in the way."""
+    """Return the Stream of `loader`'s dataset; NotLowered names the first stage that prevents it."""
     dataset = loader.dataset
     check_dataset(dataset)
     recogniser = StageRecogniser()

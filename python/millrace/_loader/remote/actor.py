@@ -58,7 +58,7 @@ class BatchMaker:
     def __init__(self, threads: int, idle_s: float = 0.0) -> None:
         self._threads = max(1, threads)
         self._lock, self._making = threading.Lock(), threading.Lock()
-        self._benches: dict[str, _Bench] = {}  # those used last behind the others
+        self._benches: dict[str, _Bench] = {}  # in order of last use
         self._heard, self._inside = time.monotonic(), 0
         self._outbox = Outbox()
         if idle_s:
@@ -88,8 +88,8 @@ class BatchMaker:
         return maker_of(spec, self._threads, loader.batch_size, "system") or PythonMaker(loader)
 
     def _let_old_ones_go(self) -> None:
-        """Recipes of earlier epochs, and of loaders that are gone. Who still works by one of them says
-        hello() again.
+        """Drop recipes of earlier epochs, and of loaders that are gone. A trainer that still uses one of them
+        calls hello() again.
         """
         with self._lock:
             unused = [key for key, bench in self._benches.items() if not bench.users]

@@ -1,8 +1,8 @@
-"""RemoteCore: a core of NativeEngine whose batches are made by local threads and by members of a pool.
+"""RemoteCore: a core of NativeEngine; local threads and members of a pool make its batches.
 
 Invariant, beside those of a TaskQueue: each task that was submitted and not delivered is done, or waits (in
 `waiting`, `_own` or `_checks`), or is held by a local thread or a member's flight, which answers it or puts
-it back. A task of which nothing of that holds would never come.
+it back. A task without any of these would never come.
 
 Threads: the consumer, in next(); `lanes` local ones, which make batches here; the courier (courier.py), which
 sends tasks to members and takes their answers. The queue's lock guards all that they share; nobody calls Ray
@@ -45,8 +45,8 @@ class RemoteTask(Task):
 
 
 class RemoteCore(TaskQueue[RemoteTask], Core):
-    """keys: of samples, from index lists (maker.py). pool: who helps (courier.py). memory: of batches, as
-    batch_memory() says.
+    """keys: of samples, from index lists (maker.py). pool: the members that help (courier.py). memory: of
+    batches, as batch_memory() returns it.
     """
 
     keys: Any = None
@@ -174,9 +174,8 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
             self.make_here(task)
 
     def _check(self, task: RemoteTask, member: Any, made: Any) -> None:
-        """Compares rows of a member's batch with what is made of them here. Rows differ: it is expelled, and
-        the batch is made again. Unless they differ here, too, from one time to the next: then nobody can
-        tell.
+        """Compare rows of a member's batch with the same rows made here. If they differ, expel the member and
+        make the batch again; unless rows made here twice differ, too: then no comparison can tell.
         """
         work, count = task.work, len(task.work.rows)
         if self._maker.rows_to_check is not None:

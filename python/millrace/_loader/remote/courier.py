@@ -1,8 +1,8 @@
 """Courier: the thread that sends tasks to the members of a pool, and takes their answers.
 
-A member is asked who it is (ask), and is ready when what it says is what is so here. Ready members have up to
-`credits` tasks each. One that is lost, its node slow or gone, is asked again until it answers; the core makes
-its tasks be made by others meanwhile. One that is expelled, because it makes other bytes, gets no more.
+The courier asks a member for its facts (ask); the member is ready if they equal the facts here. Ready members
+have up to `credits` tasks each. A lost member (its node is slow or gone) is asked again until it answers; in
+the meantime the core lets others make its tasks. An expelled member, which made other bytes, gets no more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Courier:
     def __init__(self, core: Any, pool: Any, facts: dict[str, Any], memory: str) -> None:
         self._core, self._pool, self._facts = core, pool, facts
         self._landing = Landing(memory.startswith("page-locked"))
-        self._ready: list[Any] = []  # members that said who they are and are not lost
+        self._ready: list[Any] = []  # members that told their facts and are not lost
         self._allowed = len(pool.members)  # of them that work
         self._window = [0, 0.0, time.monotonic()]  # batches, seconds waited, since when
         self._nodes: dict[str, dict[str, Any]] = {}
@@ -69,7 +69,7 @@ class Courier:
         except Exception:
             if self._pool.lives:
                 raise
-        finally:  # local threads make what is left
+        finally:  # local threads make the remaining tasks
             if not self._core.closed:
                 with self._core.lock:
                     self._ready.clear()
@@ -125,7 +125,7 @@ class Courier:
                     answer = task = None  # they would hold a batch while this thread waits
 
     def _free(self, flights: dict[Any, Any]) -> list[Any]:
-        """Members that may have a task, each as often as it may; those who have least come first."""
+        """Return members that may have a task, each as often as it may; those with the fewest come first."""
         with self._core.lock:
             ready = self._ready[: self._allowed]
         has = Counter(holder for holder, _, _ in flights.values())

@@ -8,8 +8,8 @@ Invariant: a slot has one writer at a time, and none while a trainer waits for i
 tickets of a trainer's process grow, and with each task comes which earlier ones it still waits for, from any
 actor: slots of its other earlier ones are free once they are written, whatever the order in which tasks are
 worked on. A ticket is waited for until its batch was copied. Slots of a process that has surely ended are
-free, too. Each writing has a stamp of its own, which is in the answer and behind the bytes: who reads
-compares it, before and after.
+free, too. Each writing has a stamp of its own, in the answer and past the bytes: the reader compares it,
+before and after reading.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Outbox:
         fitting = [slot for slot in free if slot.size >= size]
         if fitting:
             return fitting[0]
-        if free:  # too small: what is made in its place will do for both
+        if free:  # too small: its replacement will do for both
             self._slots.remove(free[-1])
             free[-1].close()
         elif len(self._slots) >= _MOST_SLOTS:
@@ -211,7 +211,9 @@ class Outbox:
 
 
 class Tickets:
-    """Of a process: one for each task whose batch may come as a parcel, until it has come. Any thread."""
+    """A process's tickets: one for each task with a batch that may come as a parcel, until it has come. Any
+    thread may use it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -243,7 +245,7 @@ class Inbox:
         memory = self._mapped.pop(key, None)
         if memory is None:
             memory = _opened(parcel)
-        self._mapped[key] = memory  # those used last behind the others
+        self._mapped[key] = memory  # at the end: in order of last use
         while len(self._mapped) > _MOST_SLOTS:
             del self._mapped[next(iter(self._mapped))]
         _confirm(memory, parcel)

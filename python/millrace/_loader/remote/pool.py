@@ -1,8 +1,8 @@
 """Pool: the actors of one loader, or of the loaders of all ranks, on Ray.
 
 The loader's iterators share it, one after the other. Actors of a loader alone end with it, with this process
-(Ray ends what a driver leaves behind), or when Ray is shut down. Those that ranks share have a name, belong
-to none of them, and end by themselves when no rank has been heard of for a while.
+(Ray ends the actors that a driver leaves), or when Ray is shut down. Those that ranks share have a name,
+belong to none of them, and end by themselves when no rank has been heard of for a while.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Pool:
             raise
         except self.ray.exceptions.ActorDiedError as error:
             raise Gone(str(error)) from None
-        except Exception as error:  # Ray's own, or of what is in the answer
+        except Exception as error:  # Ray's own, or from the content of the answer
             raise Lost(str(error)) from None
 
     def cancel(self, ref: Any) -> None:
@@ -193,7 +193,7 @@ class Pool:
                     member.handle.stay.remote()
 
     def why_nobody(self) -> str:
-        """What Ray knows of it, behind a sentence that says that no actor answers."""
+        """Return Ray's facts about it, to follow a sentence that says that no actor answers."""
         wanted = sum(options["num_cpus"] for options in self._wanted)
         with contextlib.suppress(Exception), self.calls:  # Ray may be gone
             free = self.ray.available_resources().get("CPU", 0)

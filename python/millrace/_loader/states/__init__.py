@@ -1,7 +1,7 @@
 """Resume: what a loader's state is made of, and how an epoch goes on from it.
 
-progress.py is what an iterator reports to; epochs.py has what is known of an epoch, and the state written of
-it, saved.py one that was loaded. index_cursor.py draws index lists and knows the position after each;
+Iterators report to progress.py. epochs.py has the facts about an epoch, and the state written from them;
+saved.py has a loaded state. index_cursor.py draws index lists and knows the position after each;
 users_objects.py has what is needed of samplers and datasets of the user's making, kept_states.py what becomes
 of a state that a dataset keeps.
 """

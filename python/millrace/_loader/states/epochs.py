@@ -1,10 +1,10 @@
-"""Epochs: of samplers, for which set_epoch() is called, or noticed when it is forgotten; of iterable datasets
-that count them; where each worker's dataset is within one; and all that is known of an iterator's, with the
-state that is written of it.
+"""Epochs of samplers (calls set_epoch(), or warns if nobody did) and of iterable datasets that count them;
+the position of each worker's dataset within an epoch; and all facts about an iterator's epoch, with the state
+written from them.
 
-An iterable dataset that counts its epochs has an `epoch` and `_notify_workers(epoch)`: which epoch the copies
-begin next, None for the one whose turn it is; returns it. Of its copies in workers each would count for
-itself.
+An iterable dataset that counts its epochs has an `epoch` and `_notify_workers(epoch)`, which sets the epoch
+that the copies begin next (None: the epoch that is next in turn) and returns it. Without it, each worker's
+copy would count for itself.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from .users_objects import EarlyDraws, dataset_parts
 class SamplerEpochs:
     """Follows the epoch of a loader's sampler from iterator to iterator.
 
-    A sampler that shuffles by (seed, epoch), as torch's DistributedSampler does, gives every epoch the same
-    order until somebody calls set_epoch(). `begin` comes at each epoch's start, `go_on` where the rest of one
-    is resumed.
+    A sampler that shuffles by (seed, epoch), like torch's DistributedSampler, gives every epoch the same
+    order until set_epoch() is called. `begin` is called at each epoch's start, `go_on` instead if the rest of
+    an epoch is resumed.
     """
 
     def __init__(self, loader: Any, previous: SamplerEpochs | None) -> None:
         sampler = inner_sampler(loader._index_sampler)
         self._sampler = sampler if _shuffles_by_epoch(sampler) else None
-        # A DistributedSampler on one rank is a script that runs without ranks for once; who takes one of ours
-        # wants it to shuffle.
+        # A DistributedSampler on one rank belongs to a script that runs without ranks for once; a sampler of
+        # ours is there to shuffle.
         self._should_move = getattr(sampler, "num_replicas", 1) > 1 or (
             isinstance(sampler, ResumableEpochs) and not isinstance(sampler, DistributedSampler)
         )
@@ -50,13 +50,13 @@ class SamplerEpochs:
         self._warned: bool = previous is not None and previous._warned
 
     def go_on(self) -> None:
-        """The rest of an epoch that somebody else began comes first."""
+        """Start with the rest of an epoch that another run began."""
         if self._sampler is not None:
             self._last = self._sampler.epoch
 
     def begin(self, behind_saved: bool) -> bool:
-        """`behind_saved`: the epoch before this one was run by whoever saved the state. Returns whether it
-        set the epoch: an iterator that the sampler made before has the order of the epoch before.
+        """Start an epoch. `behind_saved`: the run that saved the state ran the epoch before. Returns whether
+        it set the sampler's epoch: an iterator made before then has the order of the epoch before.
         """
         if self._sampler is None:
             return False
@@ -90,8 +90,8 @@ def _shuffles_by_epoch(sampler: Any) -> bool:
 
 
 def notify_workers(dataset: Any, saved: SavedState | None) -> int | None:
-    """The epoch that workers are about to begin: that of `saved`, if that is not None and knows it, or the
-    one after it.
+    """Tell the dataset that workers begin an epoch, and return it: the epoch of `saved`, or the one after it
+    if that has finished; the next in turn if `saved` is None or does not know its epoch.
     """
     if not hasattr(dataset, "_notify_workers"):
         return None
@@ -101,21 +101,21 @@ def notify_workers(dataset: Any, saved: SavedState | None) -> int | None:
 
 
 def declared_steps(loader: Any) -> int | None:
-    """Of a stream with a declared epoch (`_items_of_epoch`, of each reader), what `loader` makes of it; None
-    for other datasets.
+    """Return the number of steps per epoch of a stream with a declared epoch (`_items_of_epoch`, for each
+    reader); None for other datasets.
     """
     items = getattr(loader.dataset, "_items_of_epoch", None)
     if items is None:
         return None
     size, readers = loader.batch_size or 1, max(1, loader.num_workers)
-    if hasattr(loader, "_millrace_readers"):  # one reader in the place of so many
+    if hasattr(loader, "_millrace_readers"):  # one reader replaces so many
         items, readers = items * loader._millrace_readers, 1
     return readers * (items // size if loader.drop_last else -(-items // size))
 
 
 class WorkerPositions:
-    """Of `count` workers. `ended`: those whose share of an iterable dataset is used up, all their batches
-    handed out.
+    """Positions of `count` workers. `ended`: workers that have used up their share of an iterable dataset,
+    with all their batches handed out.
     """
 
     def __init__(
@@ -123,22 +123,22 @@ class WorkerPositions:
     ) -> None:
         self._streams = streams
         self._states: dict[int, Any] = dict(states or {})  # after the batches that were delivered
-        self._waiting = [0] * count  # batches that it does not have yet
-        self._ending: dict[int, Any] = {}  # states of those that have ended, until it has all their batches
+        self._waiting = [0] * count  # batches that the consumer does not have yet, by worker
+        self._ending: dict[int, Any] = {}  # states of ended workers, until the consumer has all their batches
         self.ended = set(ended)
-        self.last = count - 1  # whose batch was handed out last
+        self.last = count - 1  # the worker that made the batch handed out last
 
     def forget(self) -> None:
-        """New workers begin an epoch."""
+        """Forget all states: new workers begin an epoch."""
         self._states.clear()
 
     def follow(self, places: WorkerPositions) -> None:
-        """New workers begin an epoch where those of `places` stand."""
+        """Take over the states of `places`: new workers begin an epoch where those workers are."""
         self._states |= places._states
 
     def start_epoch(self, last: int, goes_on: bool) -> None:
-        """`last`: whose batch was handed out last before, or -1; `goes_on`: the epoch is resumed in its
-        middle.
+        """Start an epoch. `last`: the worker that made the batch handed out last before, or -1; `goes_on`:
+        the epoch is resumed in its middle.
         """
         if not goes_on:
             self.ended.clear()
@@ -147,8 +147,8 @@ class WorkerPositions:
         self._ending.clear()
 
     def restarted(self, worker: int, state: Any) -> None:
-        """One that stays is at the start of the epoch. What it had answered before was of the epoch that was
-        left.
+        """Note that a worker that stays is at the start of the epoch. Its earlier answers belong to the epoch
+        that was left.
         """
         self._waiting[worker] = 0
         self._ending.pop(worker, None)
@@ -156,11 +156,11 @@ class WorkerPositions:
         self._keep(worker, state)
 
     def arrived(self, worker: int) -> None:
-        """A batch of its waits to be delivered."""
+        """Note that a batch of `worker` waits to be delivered."""
         self._waiting[worker] += 1
 
     def handed_out(self, worker: int, state: Any) -> None:
-        """`state`: its dataset's after that batch, or None."""
+        """Note that a batch of `worker` was handed out. `state`: its dataset's after that batch, or None."""
         self.last = worker
         if state is not None:
             self._states[worker] = state
@@ -169,24 +169,24 @@ class WorkerPositions:
             self._end(worker, self._ending.pop(worker))
 
     def has_ended(self, worker: int, state: Any) -> None:
-        """Its share is used up; the consumer may not have all of it yet."""
+        """Note that the worker's share is used up; the consumer may not have all of it yet."""
         if self._waiting[worker]:
             self._ending[worker] = state
         else:
             self._end(worker, state)
 
     def state_of(self, worker: int) -> Any:
-        """As torchdata nests it; None when it has said nothing: the dataset is not Stateful, or the consumer
-        has no batch of it yet.
+        """Return the worker's state as torchdata nests it; None if it has none: the dataset is not Stateful,
+        or the consumer has no batch of that worker yet.
         """
         return self._states.get(worker)
 
     def states(self) -> dict[str, Any]:
-        """By torchdata's names."""
+        """Return all states, by torchdata's names."""
         return {f"worker_{i}": self._states.get(i) or self._unknown(i) for i in range(len(self._waiting))}
 
     def check(self) -> None:
-        """Raises what a dataset's state_dict() raised in a worker."""
+        """Raise the error that a dataset's state_dict() raised in a worker, if any."""
         for state in self._states.values():
             if isinstance(state, ExceptionWrapper):
                 state.reraise()
@@ -220,13 +220,13 @@ _ORDER_KEYS = (
 
 
 class Written:
-    """Base of Progress: what it knows, and the state that is written of it, as torchdata nests it, with what
-    that has no place for. `number`: of the epoch, counted over all iterators of the loader, also before it
-    was resumed; -1 before the first. `log` is None where nothing is remembered (history=False).
+    """Base of Progress: its attributes, and the state written from them, nested as in torchdata, with
+    millrace's own entries. `number`: of the epoch, counted over all iterators of the loader, also before it
+    was resumed; -1 before the first. `log` is None if nothing is remembered (history=False).
     """
 
-    workers_then = 0  # whom a batch is made again for: how many workers there were, if not as many as now
-    draws: Any = None  # and where the generators stood
+    workers_then = 0  # to make a batch again: the number of workers of its run, if not as many as now
+    draws: Any = None  # and the states of the generators then
     _takes_second = False  # as SavedState.is_of_second_iterator
     _stayed_then: bool | None
     _base_seed: int | None
@@ -249,18 +249,18 @@ class Written:
         self.as_arrays = False  # set by native iterators
         self.finished = False
         persistent: bool = loader.persistent_workers and self.workers > 0
-        # of the run whose state was loaded, whose draws go on; None: there is none
+        # whether the saved run kept its workers; None without a saved run
         self._stayed_then = None if previous is None else previous._stayed_then
         if saved is not None:
             self._stayed_then = persistent if saved.workers_stay is None else saved.workers_stay
         self.stays: bool = persistent if self._stayed_then is None else self._stayed_then
         self.keeps_workers = persistent and self.stays
-        self._followed: Any = None  # by new workers: base seed, epoch and places of those that had stayed
+        self._followed: Any = None  # base seed, epoch and positions of workers that stayed, for new workers
         if saved is None and previous is not None and self.stays and not persistent:
             self._followed = previous._base_seed, previous.epoch, previous.positions
         # Whether workers' states are from after an epoch.
         self.between_epochs = self._followed is not None or (saved is not None and saved.finished)
-        self._undrawn: Any = None  # generators' states, before draws of torch's that do not count
+        self._undrawn: Any = None  # generators' states before draws by torch that do not count
         self.began_in = 0  # the epoch in which the iterator's workers were started
         self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
         self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
@@ -278,19 +278,19 @@ class Written:
         self._length: int | None = None  # of the epoch, in index lists
         self.yielded = self._resumed_at = 0  # batches handed out in this epoch
         self._behind: dict[str, Any] | None = None  # the cursor's state after the epoch
-        self._snapshot: Any = None  # the last one, where not every step has one
+        self._snapshot: Any = None  # the last one, if not every step has one
         left, ended = (None, ()) if saved is None else (saved.workers, saved.ended_workers)
         self.positions = WorkerPositions(self.workers, self.streams, left, ended)
         self._inline: Callable[[], Any] = _nothing
         self._parts: tuple[Any, Any] = (None, None)
-        self._held: Any = None  # batches that wait elsewhere to be delivered; see hold()
+        self._held: Any = None  # batches that wait outside the iterator to be delivered; see hold()
         self._most_held = 0
         self.recorder = recorder_of(loader)
-        self.log: EpochLog | None = None  # where something is remembered
+        self.log: EpochLog | None = None  # if something is remembered
         self.number: int = -1 if previous is None else previous.number
         self._iterator_seed, self._dataset = 0, cast(Any, None)
-        self.iterator: Callable[[], Any] = type(None)  # the one that this is the progress of, while it lives
-        self._left_out_then: int | None = None  # when the batch was made that was handed out last
+        self.iterator: Callable[[], Any] = type(None)  # the iterator of this progress, while it lives
+        self._left_out_then: int | None = None  # left_out() when the batch handed out last was made
         if saved is not None:
             saved.check_workers(self.workers, self.streams)
             self.epoch = saved.epoch
@@ -305,10 +305,10 @@ class Written:
         return 0 if self._resumed_at == 0 or self.saved is None else self.saved.left_out
 
     def state(self, loader: Any) -> dict[str, Any]:
-        """A new dict, which nothing changes later, with its checksum; of JSON's types, if what users' objects
-        put into it is.
+        """Return a new dict that nothing changes later, with its checksum; of JSON's types, if the states of
+        users' objects are.
         """
-        # else it has what users made
+        # else the state has parts that users' objects made
         of_json = not self._asks_workers and not self._keeps_items and self._cursor.known_throughout
         state = self._shared_state() if of_json else self._state()
         state["millrace"]["fingerprint"] = fingerprint(loader)
@@ -352,7 +352,7 @@ class Written:
         return place
 
     def _now(self) -> dict[str, Any]:
-        """A snapshot of the step that the consumer is at."""
+        """Return a snapshot of the consumer's step."""
         cursor = self._place()
         return {
             "_snapshot_step": self.yielded,
@@ -369,7 +369,7 @@ class Written:
         }
 
     def _own(self, cursor: dict[str, Any]) -> dict[str, Any]:
-        """What torchdata's keys have no place for."""
+        """Return the entries that torchdata's keys have no place for."""
         order = {key: cursor[key] for key in _ORDER_KEYS if key in cursor}
         own: dict[str, Any] = {
             "version": VERSION,

@@ -16,7 +16,7 @@ class Steps(NamedTuple):
     repeats_first: bool
 
     def again(self, number: int, lists: Sequence[Any]) -> Any:
-        """Which of those that come again is list `number` of the epoch, behind this rank's own."""
+        """Return the repeated list that is list `number` of the epoch, after this rank's own lists."""
         return lists[(number - self.own) % len(lists)]
 
     def given_again(self, count: int, lists: Sequence[Any]) -> list[Any]:
@@ -35,7 +35,7 @@ class AgreedLists:
     def __next__(self) -> Any:
         steps, number, again = self._steps, self._number, self._again
         if number >= steps.agreed:
-            # One more is drawn and dropped: a generator stands where it stands in a run that is resumed here.
+            # One more is drawn and dropped, so that a generator has the same state as in a run resumed here.
             lists, self._lists = self._lists, iter(())
             next(lists, None)
             raise StopIteration

@@ -1,9 +1,9 @@
 """One epoch's index lists: drawn ahead of what the consumer has, and able to say where the consumer is.
 
-Workers run ahead, so a sampler stands further on than the training loop. A cursor remembers, for each list
-that was drawn and not yet handed out, where the sampler stood after it. Samplers without a state of their
-own are described by what torch's generators looked like when the epoch's first index was drawn, and by how
-many indices have been handed out: drawn again from there, they come to the same position.
+Workers run ahead, so a sampler is further on than the training loop. For each list that was drawn and not yet
+handed out, a cursor remembers the sampler's position after it. For samplers without a state of their own, it
+remembers the states of torch's generators when the epoch's first index was drawn, and the number of indices
+handed out: drawn again from there, such a sampler comes to the same position.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class IndexCursor:
 
     def handed_out(self, number: int) -> Any:
         """With keep_items: the batch of the list of draw `number` went to the consumer. Returns the list.
-        Without, that is the oldest of `ahead`, and whoever takes it from there puts its position into `at`.
+        Without it, that list is the oldest of `ahead`; the caller takes it and puts its position into `at`.
         """
         item = self._items.pop(number, None)
         if item is not None:

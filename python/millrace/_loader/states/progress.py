@@ -1,9 +1,8 @@
-"""How far a loader's latest iterator has come, kept where the loader can be asked for it after the iterator
-has gone.
+"""The position of a loader's latest iterator, which the loader can still read after the iterator has gone.
 
-Notified by the iterators, on the consumer's thread: `prepare` before torch's draws, `begun` after them,
-`cursor` at the start of each epoch, `delivered` for each batch that goes to the consumer, or error in its
-place, `finish` after the last.
+Iterators notify it on the consumer's thread: `prepare` before torch's draws, `begun` after them, `cursor` at
+the start of each epoch, `delivered` for each batch (or error in its place) that goes to the consumer,
+`finish` after the last.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ _logger = logging.getLogger(__name__)
 
 
 class Progress(Written):
-    """One iterator's position in its data; `state()` is what DataLoader.state_dict returns."""
+    """One iterator's position in its data; DataLoader.state_dict returns its `state()`."""
 
     # ---------------------------------------------------------------- notified by iterators
 
     def workers_begin(self, dataset: Any, resumes: bool) -> None:
-        """Before workers begin an epoch."""
+        """Called before workers begin an epoch."""
         self._dataset_epoch = notify_workers(dataset, self.saved if resumes else None)
 
     def prepare(self, spec: Any) -> None:
-        """Before torch's draws. A state from after an epoch becomes the start of the next one."""
+        """Called before torch's draws. A state from after an epoch becomes the start of the next one."""
         self.is_keyed = spec.repeats is not None  # whether samples draw from their keys alone, in Python, too
         if spec.native and not self.streams:
             # The engine takes arrays of indices, and keeps the order whatever in_order= says.
@@ -99,7 +98,7 @@ class Progress(Written):
                 }
 
     def begun(self, iterator: Any) -> None:
-        """Behind torch's draws. What was saved counts, and torch's generator has moved on as ever."""
+        """Called after torch's draws, which move torch's generator as ever; saved seeds replace theirs."""
         if self._undrawn is not None:  # workers that stay draw nothing before an epoch's lists
             for name, generator in self._generators.items():
                 generator.set_state(self._undrawn[name])
@@ -112,14 +111,14 @@ class Progress(Written):
             if self.workers == 0 and not self._takes_second:
                 self._before_made = before_made
             if self._start is not None and found:
-                # Who had no workers took his lists from the iterator that drew before the base seed: so will
-                # workers now.
+                # Without workers, index lists are drawn before the base seed; resuming with workers must do
+                # the same.
                 if self.workers == 0 or self.saved.workers_then > 0 or before_made is None:
                     self._start.generators = found
                 self._start.drew_when_made = False
         if self._base_seed is not None:
             iterator._base_seed = self._base_seed
-        elif self._part is not None:  # ranks that read the same make the same of it
+        elif self._part is not None:  # ranks that read the same samples must make the same batches of them
             iterator._base_seed = shared_seed(iterator._base_seed)
         if self._shared_seed is not None:
             iterator._shared_seed = self._shared_seed
@@ -131,7 +130,7 @@ class Progress(Written):
         self.iterator = weakref.ref(iterator)
 
     def cursor(self, index_sampler: Any, made: Any) -> IndexCursor:
-        """The index lists of the epoch that begins; IndexCursor says what `made` is."""
+        """Return the index lists of the epoch that begins; IndexCursor explains `made`."""
         start, self._start = self._start, None
         goes_on = (
             start is not None and not self.saved.finished and not (self.streams and self.saved.reads_again)
@@ -160,7 +159,7 @@ class Progress(Written):
         )
         self._cursor.iterated_anew = anew
         if (goes_on and start.lists) or self._undrawn is not None:
-            self._cursor.open()  # now: what draws further on begins after the sampler's draws
+            self._cursor.open()  # now: all later draws must come after the sampler's draws
         resumes = start is not None and not self.saved.finished
         before = self.number if start is None else self.saved.number
         self.number = max(0, before) if resumes else 1 + max(self.number, before)
@@ -174,24 +173,24 @@ class Progress(Written):
         return self._cursor
 
     def starts(self, shared_seed: int | None) -> None:
-        """All workers are at the start of the epoch. `shared_seed`: what data pipes are seeded with anew in
+        """Note that all workers are at the start of the epoch. `shared_seed`: the new seed of data pipes in
         workers that stay.
         """
         self._shared_seed = self._shared_seed if shared_seed is None else shared_seed
         self._snapshot = None if self._every == 1 else self._now()
 
     def delivered(self, delivered: Delivered, waited: bool = False) -> None:
-        """A batch goes to the consumer, or the error that it came to. `waited`: elsewhere, until now."""
+        """Note that a batch, or its error, goes to the consumer. `waited`: it was held until now (hold)."""
         log, cursor, worker = self.log, self._cursor, delivered.worker
         if not waited:
             if log is not None:
                 log.made += 1
             if self._held is not None:
-                # The batch belongs to who asked for it, who may drop it before its turn.
+                # Without the batch: its holder may drop it before its turn.
                 self._held.append((self._live_parts(), self.left_out(), delivered.without_batch()))
                 return
         if log is not None and log.start is None and not self._asks_workers:
-            self.remember_start()  # where the samplers stood when the first list was drawn
+            self.remember_start()  # with the samplers' position when the first list was drawn
         if cursor.keep_items:
             item = cursor.handed_out(delivered.number)
         else:
@@ -210,21 +209,21 @@ class Progress(Written):
             self._snapshot = self._now()
 
     def remember_start(self) -> None:
-        """The state at the epoch's beginning. A dataset that cannot say where it stands says so in
-        state_dict().
+        """Keep the state at the epoch's beginning. Errors are ignored here: a dataset that cannot tell its
+        position raises in state_dict().
         """
         log = self.log
         if log is None or log.start is not None or log.count > log.first or self.finished:
             return
         with contextlib.suppress(Exception):
             state = self._state()
-            if "left_out" in state["millrace"]:  # the first batch's are among them
+            if "left_out" in state["millrace"]:  # it counts the first batch's
                 state["millrace"]["left_out"] = self.left_out_before
             log.start = state
 
     def hold(self, most: int) -> None:
-        """From now on, in this epoch, batches wait elsewhere until the consumer takes them: as many as
-        `most`, which says take_delivered().
+        """From now on, in this epoch, up to `most` batches wait outside the iterator until take_delivered()
+        says that the consumer takes them.
         """
         self._held, self._most_held = deque(), most
         if (parts := self._live_parts()) is not None:
@@ -235,8 +234,8 @@ class Progress(Written):
         return len(self._held or ())
 
     def take_delivered(self, count: int | None) -> None:
-        """The consumer takes the oldest of the batches that wait, `count` of them; None: what is left,
-        the epoch's end too.
+        """Note that the consumer takes the oldest `count` of the batches that wait; None: all of them, and
+        the epoch's end.
         """
         for _ in range(self.held if count is None else min(count, self.held)):
             parts, self._left_out_then, kept = self._held.popleft()
@@ -244,13 +243,13 @@ class Progress(Written):
             self._finish() if kept is None else self.delivered(kept, waited=True)
 
     def lost_one(self) -> bool:
-        """Without workers, before a list is drawn: whether one that is still out was lost to Ctrl-C; its
-        iterator does not make it again.
+        """Whether a list that is still out was lost to Ctrl-C: the iterator does not make it again. Asked
+        without workers, before a list is drawn.
         """
         return len(self._cursor.ahead) > self.held
 
     def finish(self) -> None:
-        """Behind the last batch."""
+        """Called after the last batch."""
         if self._held is None:
             self._finish()
         else:
@@ -265,24 +264,26 @@ class Progress(Written):
             self._snapshot = None if self._every == 1 else self._now()
 
     def runs_inline(self, engine: Any) -> None:
-        """`engine` runs the dataset in this process: its `fetcher` knows what to ask."""
+        """Follow `engine`, which runs the dataset in this process; its `fetcher` knows what to ask."""
         self._inline = weakref.ref(engine)
 
     def ends_inline(self, fetcher: Any) -> None:
-        """That iterator is being deleted."""
+        """Keep the dataset's states: the iterator is being deleted."""
         self._inline = _nothing
         if self._held is None:
             self._parts = dataset_parts(fetcher, self.streams)
 
     def _live_parts(self) -> tuple[Any, Any] | None:
-        """The states that a dataset in this process has at this moment; None where there is no such thing."""
+        """Return the present states of a dataset in this process; None if there are none."""
         engine = self._inline()
         return (
             None if engine is None or not self._asks_workers else dataset_parts(engine.fetcher, self.streams)
         )
 
     def _agreed(self, index_sampler: Any) -> Steps:
-        """UnavailableError where it is not known how many steps there are before they are taken."""
+        """Return the steps that all ranks agree on. UnavailableError if their number is not known before the
+        epoch.
+        """
         own = self._declared
         if own is None:
             try:
@@ -306,7 +307,7 @@ class Progress(Written):
     # ---------------------------------------------------------------- asked by iterators
 
     def wants_state(self, number: int) -> bool:
-        """Whether the worker that gets the epoch's task `number` is to send its state along."""
+        """Whether the worker that gets the epoch's task `number` must send its state along."""
         if not self._asks_workers:
             return False
         if self.streams:  # which step it will be depends on the other workers
@@ -322,8 +323,8 @@ class Progress(Written):
         return self._cursor is not None
 
     def steps_to_drop(self) -> int:
-        """Batches that a new iterator makes and drops: those after the last snapshot, or all where nothing
-        else is known.
+        """Return how many batches a new iterator makes and drops: those after the last snapshot, or all if
+        the dataset has no state.
         """
         saved = self.saved
         if saved is None or saved.finished:
@@ -338,22 +339,22 @@ class Progress(Written):
         return saved.yielded + saved.replay
 
     def place_of(self, number: int) -> Place:
-        """Of the batch of index list `number` that this iterator submits in the epoch."""
+        """Return the place of the batch of index list `number` that this iterator submits in the epoch."""
         return OF_STREAM if self.streams else (self.number, self._resumed_at + number)
 
     def worker_number(self, number: int) -> int:
-        """What the iterator's worker `number` is called in get_worker_info()."""
+        """Return the id in get_worker_info() of the iterator's worker `number`."""
         return number
 
     def indices_before(self) -> Any:
-        """What an epoch that begins in its middle has handed out already, where that matters to what comes;
-        else None.
+        """Return the indices that an epoch resumed in its middle has handed out already, if later batches
+        depend on them; else None.
         """
         return self._cursor.indices_before() if self._resumed_at else None
 
 
 class CursorSampler:
-    """In place of an iterator's index sampler: each iter() is a new epoch's cursor, and iterates over the
+    """Replaces an iterator's index sampler: each iter() returns a new epoch's cursor, and iterates over the
     sampler at that moment.
     """
 
@@ -370,7 +371,7 @@ class CursorSampler:
 
 
 def before_first_epoch(loader: Any) -> Progress:
-    """What an iterator made now would begin with. Nothing is started, and no generator moves."""
+    """Return the progress that an iterator made now would begin with. Starts nothing, moves no generator."""
     progress, start = Progress(loader), CursorStart()
     generators = progress._generators
     if progress._draws_unknown:  # before the base seed or after it

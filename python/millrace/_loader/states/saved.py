@@ -30,7 +30,7 @@ class CursorStart:
     generators: dict[str, str | None] = field(default_factory=dict)
     pending: list[Any] = field(default_factory=list)
     again: list[Any] = field(default_factory=list)
-    elastic: bool = False  # the state is of all ranks, who may have been others
+    elastic: bool = False  # the state is of all ranks; their number may differ
     iterated_anew: bool = False  # without workers, and as IndexCursor has it
     drew_when_made: bool = (
         False  # in iter(), before torch drew the base seed: `generators` are from before both
@@ -68,7 +68,7 @@ class SavedState:
         """Understands millrace's states and, as far as they go, those of torchdata's StatefulDataLoader.
         Keeps nothing of `state`, which may change later.
 
-        StateError for what is none, does not fit its checksum (unless `verify` is False), or lacks a part."""
+        StateError if it is no state, fails its checksum (unless `verify` is False), or lacks a part."""
         if not isinstance(state, dict):
             raise TypeError(
                 f"a loader's state is a dict, not {type(state).__name__}; give what state_dict() returned"
@@ -137,7 +137,7 @@ class SavedState:
 
     @property
     def holds_dataset(self) -> bool:
-        """Whether a dataset, or its iterator, said where it stood."""
+        """Whether a dataset, or its iterator, told its position."""
         return (
             bool(self.workers)
             or self.dataset_state is not None
@@ -291,14 +291,14 @@ def gather_state(loader: Any) -> dict[str, Any]:
 
 
 def merge_states(states: Sequence[dict[str, Any]], verify: bool = True) -> dict[str, Any]:
-    """One state for any number of ranks, workers and any batch size, from the states of all ranks, in order
-    of rank.
+    """Merge the states of all ranks, in order of rank, into one state for any number of ranks and workers and
+    any batch size.
 
-    Loaded by each of the new ranks, the rest of the epoch is the same samples in the same global order. For
-    map-style datasets whose order is known to all ranks: torch's DistributedSampler, the samplers of
-    millrace.samplers, or a single rank. StateError when the states are not of one step of one run, or hold
-    what belongs to one worker (the state of a Stateful dataset, an iterable dataset), or when one is damaged;
-    `verify=False` takes states that were changed on purpose.
+    If each of the new ranks loads it, the rest of the epoch has the same samples in the same global order.
+    For map-style datasets in an order that all ranks know: torch's DistributedSampler, the samplers of
+    millrace.samplers, or a single rank. StateError when the states are not of one step of one run, when they
+    hold parts of a single worker (the state of a Stateful dataset, an iterable dataset), or when one is
+    damaged; `verify=False` takes states that were changed on purpose.
     """
     if isinstance(states, dict):
         raise TypeError(

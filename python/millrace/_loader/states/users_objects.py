@@ -1,6 +1,6 @@
-"""What is of the user's making. Samplers whose order is not known: the index lists that torch makes of them,
-from where an epoch starts on, what can be said of them after each, and what they draw before torch does. And
-datasets that say where they stand.
+"""Users' own objects. Samplers with an unknown order: the index lists that torch makes of them from an
+epoch's start on, the state known after each list, and the draws that come before torch's. And datasets that
+tell their position.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def users_lists(index_sampler: Any, made: Iterator[Any] | None, start: CursorSta
 
 
 def _of_batches(batches: BatchSampler, start: CursorStart) -> Lists:
-    """torch's batches of a sampler of the user's, whose iterator is not to be seen through torch's."""
+    """Make torch's batches of a user's sampler here: torch's iterator would hide the sampler's iterator."""
     sampler = batches.sampler
     saved = start.iterator_state if isinstance(start.iterator_state, dict) else {}
     put_back(sampler, saved.get("sampler_state"))
@@ -107,7 +107,7 @@ def _in_batches(indices: Iterator[Any], size: int, drop_last: bool) -> Iterator[
 
 
 def _skip(iterator: Iterator[Any], count: int, what: str) -> Any:
-    """The indices that come before the start: an array, where all are ints; None: there are none."""
+    """Skip and return the indices before the start: an array if all are ints; None if there are none."""
     given = [*islice(iterator, count)]
     if len(given) < count:
         raise StateError(

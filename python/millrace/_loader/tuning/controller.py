@@ -1,10 +1,10 @@
 """Controller: finds the number of threads and of batches in memory that serve a training loop best, while it
 runs.
 
-The model. A loader is a pipeline whose consumer takes batches in order. What counts is batches per second as
-the consumer sees them, its own step included; the share of time in which it waits says who is slower.
+The model. A loader is a pipeline; its consumer takes batches in order. The measure is batches per second as
+the consumer sees them, its own step included; the share of time in which it waits shows which side is slower.
 - It waits (2 % or more): the loader is the limit. More threads, then more batches in memory, are tried; then
-  fewer threads, because threads may also stand in each other's way, or in the consumer's.
+  fewer threads, because threads may also slow down each other, or the consumer.
 - It does not wait: the loader is fast enough, and what it does not need belongs to the training loop. Fewer
   threads are tried, as long as the loop is not slowed down.
 A trial compares the setting in force with one other: windows of both, alternating (A B A B A), so that a
@@ -76,8 +76,7 @@ def _between(low: int, high: int) -> int | None:
 
 
 class Controller:
-    """`setting` is what is to be in force; note() of each batch, and `bounds` where they change, may change
-    it.
+    """`setting` is the setting to apply; note() of each batch, and a change of `bounds`, may change it.
 
     `start`: where to begin; `settled`: it is known to be good, so it is only watched. `events`: what was
     decided, the latest 64, as {"at": seconds measured, "threads", "slots", "why"}.

@@ -4,8 +4,8 @@ that remembers; and what of a loader can be tuned, from its arguments and its pl
 Life. Until the first batch has been seen, all threads work on as few batches as can be (two, or one more than
 threads where each makes whole batches), because what a batch takes is not known. Then its bytes bound the
 batches in memory, and the controller begins, with the setting of the file, if it has one. Each larger batch
-tightens the bound at once. Who: the consumer's thread. It holds no engine longer than an iterator does; a
-copy of a loader takes what was found out along.
+tightens the bound at once. Only the consumer's thread uses it. It holds no engine longer than an iterator
+does; a copy of a loader takes the results along.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .windows import Bounds, Setting
 
 _logger = logging.getLogger("millrace.tuning")
 
-_MEASURED_FIRST = 16  # batches whose size is taken each; after them every sixteenth
+_MEASURED_FIRST = 16  # so many first batches are all measured; after them every sixteenth
 
 Apply = Callable[[int, int], None]  # threads, slots
 
