@@ -1,9 +1,9 @@
 // BatchMemory: fields over the memory of a batch, and memory for those that lie by themselves.
 //
-// Immutable; any thread. A field of less than core::kSmallFieldBytes gets memory of its own, so that whoever
-// keeps the labels of every batch does not keep every batch. Not so where batches lie in memory of the
-// program's choice (LoaderOptions::memory): there everything comes from the source, which knows when a block
-// can be used again.
+// Immutable; any thread. A field of less than core::kSmallFieldBytes gets memory of its own, so that keeping
+// the labels of every batch does not keep every batch. Not so where batches lie in memory of the program's
+// choice (LoaderOptions::memory): there everything comes from the source, which knows when a block can be
+// used again.
 #pragma once
 
 #include <cstdint>

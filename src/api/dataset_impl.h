@@ -1,4 +1,4 @@
-// Dataset::Impl: what every kind of dataset is behind its handle.
+// Dataset::Impl: the interface of every kind of dataset.
 //
 // Immutable, any thread. An engine that it opened keeps it alive (hence shared_from_this), so a Dataset may
 // go before the loaders over it.

@@ -1,4 +1,4 @@
-// Engine: what a Loader needs of whoever makes the batches of a dataset, and nothing else of it.
+// Engine: makes the batches of a dataset; the interface that a Loader needs, and nothing else.
 //
 //   set_run_epoch() -> start_epoch() -> skip() -> submit() one index list after the other ... next() hands
 //   batches out in order
@@ -47,13 +47,14 @@ class Engine {
 
   // Throws away what is outstanding and begins an epoch.
   virtual void start_epoch(uint64_t seed, uint64_t epoch) = 0;
-  // Before start_epoch(): which one of the run, Loader::epoch(), for datasets that are arranged anew in each.
+  // Call before start_epoch(): the epoch's number in the run (Loader::epoch()), for datasets that are
+  // arranged anew in each epoch.
   virtual void set_run_epoch(int64_t /*number*/) {}
   // Indices that came before, of an epoch that begins in its middle: they count for the occurrences of later
   // ones.
   virtual void skip(std::span<const int64_t> indices) = 0;
-  // One batch. What is wrong with an index is the error of its batch. A stream gets as many numbers as it is
-  // to take samples, whose values mean nothing; false: it has ended, and nothing was submitted.
+  // One batch. What is wrong with an index is the error of its batch. A stream takes as many samples as
+  // `indices` has entries, and ignores their values; false: the stream has ended, and nothing was submitted.
   virtual bool submit(std::vector<int64_t> indices) = 0;
   // No further submit() in this epoch. Under OnError::skip nothing is handed out before.
   virtual void end_epoch() = 0;
@@ -66,9 +67,9 @@ class Engine {
   virtual void close() = 0;
   virtual LoaderStats stats() const = 0;
 
-  // Of streams: where the dataset is behind the batch handed out last, in the words of Python's state_dict():
-  // {"dataset_state": ..., "fetcher_state": ...}; and back there, between start_epoch() and the first
-  // submit().
+  // For streams: the dataset's position after the batch handed out last, with the keys of Python's
+  // state_dict(): {"dataset_state": ..., "fetcher_state": ...}. go_on() returns to such a position, between
+  // start_epoch() and the first submit().
   virtual json::Value position() const { return {}; }
   virtual void go_on(const json::Value&) {}
 };

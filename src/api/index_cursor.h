@@ -2,8 +2,8 @@
 //
 //   sampler ──▶ draw() ──▶ engine ... batch handed out ──▶ handed_out() ──▶ place()
 //
-// The sampler stands further on than the training loop; so for each list that was drawn and not yet handed
-// out, the position behind it is kept: 24 bytes. One thread, the consumer's.
+// The sampler is ahead of the training loop; so the cursor keeps, for each list drawn and not yet handed out,
+// the position after it: 24 bytes. One thread, the consumer's.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,8 @@ class IndexCursor {
  public:
   using Lists = std::vector<std::vector<int64_t>>;
 
-  // `sampler` outlives it; null: a stream, whose lists are `batch_size` numbers each and have no end.
-  // `steps`: how many lists there are, if not as many as the sampler has; `again`: see again(), of the state
-  // at the start.
+  // `sampler` outlives it; null: a stream, with endless lists of `batch_size` numbers each. `steps`: how many
+  // lists there are, if not as many as the sampler has; `again`: see again(), of the state at the start.
   IndexCursor(const BatchSampler::Impl* sampler, int64_t batch_size, const ReadFrom& from, const Place& start,
               const std::optional<EqualSteps>& steps = {}, Lists again = {});
 
@@ -36,8 +35,8 @@ class IndexCursor {
 
   const Place& place() const { return place_; }
   size_t outstanding() const { return ahead_.size(); }
-  // Of the lists that come again behind the sampler's last one, those that were handed out: a state has them,
-  // as the sampler is not read again from its beginning.
+  // The lists handed out so far that come again after the sampler's last one: a state has them, as the
+  // sampler is not read again from its beginning.
   Lists again() const;
   // What the sampler says of its draws; see IndexReader.
   json::Value origin() const { return lists_ ? lists_->origin() : json::Value{}; }

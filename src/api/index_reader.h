@@ -26,12 +26,12 @@ class IndexReader {
   virtual std::vector<int64_t> read(int64_t count) = 0;
   // Entries of the global order that all ranks together have taken.
   virtual int64_t position() const = 0;
-  // What a state says of the draws behind the order, as entries of the sampler's state; none: null.
+  // The draws that made the order, as entries of the sampler's state; null without draws.
   virtual json::Value origin() const { return {}; }
 };
 
-// Positions start + rank, start + rank + count, ... of an order, behind its end from its beginning, `steps`
-// of them. `begin` is called for the first one.
+// `steps` positions start + rank, start + rank + count, ... of an order, past its end from its beginning
+// again. `begin` is called for the first one.
 std::unique_ptr<IndexReader> order_reader(std::function<Order()> begin, int64_t length, int64_t start,
                                           int64_t steps, int rank, int count);
 
@@ -39,7 +39,7 @@ std::unique_ptr<IndexReader> order_reader(std::function<Order()> begin, int64_t 
 // state before the draws of an epoch that is resumed, as text; the generator goes back there, so that later
 // epochs are those of the run that was left.
 
-// `length` numbers of permutations of 0 .. n - 1, one behind the other, from position `start` on, as torch's
+// `length` numbers of permutations of 0 .. n - 1, one after the other, from position `start` on, as torch's
 // RandomSampler draws them from a generator of its own: each at its first index, and another one, which
 // nobody sees, behind the end of whole ones. More than 2^31 samples, each once, are computed, not drawn, as
 // in Python.

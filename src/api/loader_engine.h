@@ -17,7 +17,7 @@ class LoaderEngine : public Engine {
  public:
   // `fields` makes a batch's fields of what the loader hands out; the consumer calls it.
   using ToFields = std::function<std::vector<Field>(loader::Batch&)>;
-  // `restart` is called when an epoch begins, behind the loader's own start; may be empty.
+  // `restart` is called when an epoch begins, after the loader's own start; may be empty.
   LoaderEngine(std::unique_ptr<loader::DataLoader> loader, ToFields fields,
                std::function<void()> restart = {})
       : loader_(std::move(loader)), fields_(std::move(fields)), restart_(std::move(restart)) {}

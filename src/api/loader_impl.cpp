@@ -28,7 +28,7 @@ using api::refuse;
       "", -1, ENOMEM);
 }
 
-// What is thrown in the place of a batch is an Error, whatever came.
+// Rethrows the current exception as an Error, whatever its type.
 [[noreturn]] void rethrow_as_error() {
   try {
     throw;

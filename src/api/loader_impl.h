@@ -5,20 +5,20 @@
 //   program
 //
 // The draws from the generator, and their moments, are those of Python's iterators: the base seed when an
-// epoch begins, then what the sampler draws; `prefetch` x threads index lists at once, one more behind each
+// epoch begins, then what the sampler draws; `prefetch` x threads index lists at once, one more after each
 // batch; without threads one before each batch; all of them under OnError::skip, which takes samples from the
 // epoch's end.
 //
 // Locks, in this order:
-//  - seat_: whoever is in next(), begin() or load_state(); others wait. It guards what is the consumer's.
+//  - seat_: held by the thread in next(), begin() or load_state(); others wait. It guards the consumer's
+//  data.
 //  - mutex_: held for moments, never while an engine works or a user's code runs. It guards what any thread
 //  may ask for:
 //    the place, the engine's address, whether it is closed.
 // Ends: close() marks under mutex_, then closes the engine without any lock: a next() that waits comes out of
 // it with Error(unavailable). close() inside a call of the same thread (from the read() of a dataset, without
-// threads) marks only; the engine has the story (core/consumer_seat.h). The destructor closes, and waits until
-// all calls of other threads are over: each is a Visit. In a forked child every call is refused before a lock
-// is touched.
+// threads) marks only; see core/consumer_seat.h. The destructor closes, and waits until all calls of other
+// threads are over: each is a Visit. In a forked child every call is refused before a lock is touched.
 #pragma once
 
 #include <atomic>
@@ -103,7 +103,7 @@ class MILLRACE_PRIVATE Loader::Impl {
   json::Value fingerprint() const;
   void check(const api::RunState& state) const;
   api::RunState run_state() const;  // under mutex_
-  // What an epoch begins with: behind `saved`, in its middle, or behind the one before.
+  // The state that an epoch begins with: after `saved`, in its middle, or after the epoch before.
   api::RunState start_of(const std::optional<api::RunState>& saved);
   api::ReadFrom reading_from(const api::RunState& start);
 

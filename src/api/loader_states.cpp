@@ -100,7 +100,7 @@ api::RunState Loader::Impl::start_of(const std::optional<api::RunState>& saved) 
     start = now_;
     begun = begun_;
   }
-  // A run whose workers stay has one base seed, and counts its epochs.
+  // A run with workers that stay has one base seed, and counts its epochs.
   const api::RunState& before = saved ? *saved : start;
   const bool stays = before.workers_stay && !goes_on;
   const int64_t drawn = stays ? before.base_seed.value_or(0) : rng_.base_seed();

@@ -3,7 +3,7 @@
 //   SampleReader::read() ──▶ row of the batch: its fixed fields, each a part; tickets for its ragged ones ──▶
 //   Fields any thread of the loader                    own_rows.h                     ragged_store.h consumer
 //
-// A part is bytes to the engine. Parts lie behind each other in the order of falling element size, so each
+// A part is bytes to the engine. Parts lie one after the other in the order of falling element size, so each
 // block of the batch begins aligned for its type, whatever the number of rows.
 #pragma once
 

@@ -33,7 +33,7 @@ class OwnWriter final : public RowWriter {
     memory_ = memory;
     for (RaggedRow& row : ragged_) row = {};
   }
-  // Behind a read() that came through.
+  // After a read() that succeeded.
   void end() {
     for (size_t field = 0; field < ragged_.size(); ++field) {
       if (!layout_.fields[field].ragged) continue;

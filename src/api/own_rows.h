@@ -12,7 +12,7 @@
 
 namespace millrace::api {
 
-// One field's part of a row: `bytes` of it, behind parts of `before` bytes.
+// One field's part of a row: `bytes` of it, after parts of `before` bytes.
 struct RowPart {
   size_t before = 0, bytes = 0;
 };

@@ -1,13 +1,13 @@
-// RaggedStore: rows of ragged fields on their way from the threads that made them to the consumer, who
+// RaggedStore: rows of ragged fields on their way from the threads that made them to the consumer, which
 // gathers them.
 //
 // A row of a ragged field is of any length, so the row of the batch holds a ticket instead, for memory that
 // lies here.
 // Invariant: a ticket is given once in the store's life and never again; take() removes it. Tickets of
-// batches that were thrown away are removed by clear(), when an epoch begins; those that a thread puts in
-// behind it, for a row that nobody waits for any more, by the next one. So at most two epochs' thrown-away
-// rows lie here, and they are rows of batches that were in work. Any thread; one lock, held for the insertion
-// of a pointer.
+// batches that were thrown away are removed by clear(), when an epoch begins; a ticket that a thread puts in
+// after that, for a row that no caller waits for any more, is removed by the next clear(). So at most two
+// epochs' thrown-away rows lie here, and they are rows of batches that were in work. Any thread; one lock,
+// held for the insertion of a pointer.
 #pragma once
 
 #include <cstddef>

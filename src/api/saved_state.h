@@ -14,7 +14,7 @@
 
 namespace millrace::api {
 
-// Where the consumer is in an epoch: behind the list handed out last.
+// The consumer's place in an epoch: after the list handed out last.
 struct Place {
   int64_t lists = 0, samples = 0;  // handed out, of this rank
   int64_t position = -1;           // of the sampler; -1: no list was handed out
@@ -25,7 +25,7 @@ struct Place {
 // What a state says of the run, but for what the samplers say (SamplerState).
 struct RunState {
   int workers = 0;
-  bool finished = false;  // taken behind an epoch: the next one begins
+  bool finished = false;  // taken after an epoch: the next one begins
   std::optional<int64_t> base_seed;
   uint64_t engine_epoch = 0;
   bool workers_stay = false;  // Python's persistent_workers: one base seed for all epochs of the run
@@ -37,7 +37,7 @@ struct RunState {
   bool counts_epochs = false;  // the dataset does, in Python
   Place place;
   std::vector<std::vector<int64_t>> again;  // see IndexCursor::again()
-  json::Value sampler;  // "_sampler_iter_state"; null before the first list and behind an epoch
+  json::Value sampler;  // "_sampler_iter_state"; null before the first list and after an epoch
   json::Value fingerprint;
   json::Value dataset, fetcher;  // of streams: "dataset_state", "fetcher_state"
 };

@@ -7,7 +7,7 @@
 
 namespace millrace::api {
 
-// The words that `text` stands for, in a shell's order: lists {a,b}, ranges {3..5}, {08..10}, {a..e..2},
+// The words that `text` expands to, in a shell's order: lists {a,b}, ranges {3..5}, {08..10}, {a..e..2},
 // nested. What is no list or range stays as it is, braces included; a backslash before a character takes its
 // meaning away. Throws Error(invalid_argument) for more words than kMostShards.
 std::vector<std::string> expand_braces(std::string_view text);

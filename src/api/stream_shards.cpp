@@ -3,7 +3,7 @@
 //   ShardStream ──▶ submit(): tickets of sources::StreamSamples ──▶ loader::DataLoader ──▶ next(): drops them
 //
 // The consumer's thread reads headers, in submit(); pictures are read and decoded by the engine's threads. A
-// state is that of Python's WebDataset (datasets/webdataset/flow.py, Run): the stream's places behind the
+// state is that of Python's WebDataset (datasets/webdataset/flow.py, Run): the stream's places after the
 // batch, or, where the stream ended with it, the epoch that follows, and that this one has ended.
 #include <algorithm>
 #include <cstring>
@@ -31,7 +31,7 @@ struct Drawn {
   int64_t first = 0;   // number of its first sample in the epoch
   int64_t behind = 0;  // its last ticket + 1
   std::vector<int64_t> labels;
-  json::Value state;   // of the stream behind it
+  json::Value state;   // of the stream after it
   bool ended = false;  // the stream, which had no more samples for it
   std::exception_ptr error;
 };

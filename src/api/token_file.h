@@ -1,7 +1,7 @@
 // TokenFile: a mapped file of token ids: .npy of one dimension, llm.c's .bin, or numbers and nothing else.
 //
 // What a file is, is told by its first bytes, as millrace.datasets.Tokens does. Immutable once opened; any
-// thread. Who reads the ids must expect SIGBUS once somebody cuts the file short (core/bus_guard.h).
+// thread. Readers of the ids must expect SIGBUS once another program cuts the file short (core/bus_guard.h).
 #pragma once
 
 #include <cstddef>

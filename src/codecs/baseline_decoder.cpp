@@ -66,8 +66,8 @@ void BaselineDecoder::plan(base::Rect region) {
   mcus_per_row_ = ceil_div(stream_.width, 8 * h);
   mcu_rows_ = ceil_div(stream_.height, 8 * v);
   next_row_ = region.top;
-  // Where chroma is halved, an even pixel needs the chroma sample before its own, an odd one the sample
-  // behind it.
+  // Where chroma is halved, an even pixel needs the chroma sample before its own, an odd one the sample after
+  // it.
   const auto chroma = [](int32_t begin, int32_t end, int32_t size, int32_t factor) {
     if (factor == 1) return Range{begin, end};
     return Range{std::max(0, (begin - 1) >> 1), std::min((size + 1) / 2, (end >> 1) + 1)};

@@ -16,12 +16,12 @@
 namespace millrace::codecs {
 
 // Coefficients of four neighbouring blocks lie row by row, 4 x 8 values, so that one 512-bit vector (or two,
-// or four smaller ones) holds one row of all four. Behind them is room for the writes of a decoder that ran
+// or four smaller ones) holds one row of all four. After them is room for the writes of a decoder that ran
 // over the end of its block.
 inline constexpr size_t kGroupBlocks = 4, kGroupRow = 8 * kGroupBlocks, kGroupValues = 8 * kGroupRow,
                         kGroupStride = kGroupValues + kGroupRow;
 
-// Where coefficient k goes, relative to its block's first value; k from 64 on goes behind the group.
+// Where coefficient k goes, relative to its block's first value; k from 64 on goes past the group.
 struct GroupZigzag {
   uint16_t at[256];
   GroupZigzag() {

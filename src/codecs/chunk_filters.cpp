@@ -54,7 +54,7 @@ uint32_t fletcher32(std::span<const uint8_t> bytes) {
     low = (low + (static_cast<uint64_t>(bytes.back()) << 8)) % 65535;
     high = (high + low) % 65535;
   }
-  // HDF5 folds its sums instead of dividing: what is not zero, but divides evenly, stays 65535 there.
+  // HDF5 folds its sums instead of dividing: a sum that is not zero, but divides evenly, stays 65535 there.
   const bool any = std::any_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte != 0; });
   if (any && low == 0) low = 65535;
   if (any && high == 0) high = 65535;
@@ -108,7 +108,7 @@ const char* ChunkDecoder::decode(std::span<const uint8_t> stored, std::span<cons
       last = last && !moves_bytes(filters[before]);
       deflated = deflated || filters[before].kind == ChunkFilter::Kind::deflate;
     }
-    if (deflated) size = now.size();  // of a shuffle behind it, which changes no size
+    if (deflated) size = now.size();  // of a shuffle after it, which changes no size
     last = last && size == plain.size();
     uint8_t* into = plain.data();
     if (filter.kind == ChunkFilter::Kind::deflate && size / InflatePrefix::kMostGrowth > now.size())

@@ -2,9 +2,9 @@
 // checksum, which is verified.
 //
 // As HDF5's file format specification has them (III.A, "Filter Pipeline Message"): filters are undone last
-// first, and those whose bit is set in a chunk's mask were left out when it was written. Memory is bounded by
-// what the chunk has to be, so that damaged sizes cost nothing. One per thread; keeps its two buffers. Throws
-// nothing but std::bad_alloc.
+// first, and filters with their bit set in a chunk's mask were left out when it was written. Memory is
+// bounded by what the chunk has to be, so that damaged sizes cost nothing. One per thread; keeps its two
+// buffers. Throws nothing but std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ class ChunkDecoder {
   ChunkDecoder(const ChunkDecoder&) = delete;
   ChunkDecoder& operator=(const ChunkDecoder&) = delete;
 
-  // Fills `plain`, of exactly the size that the chunk has to have. Null, or what is wrong with the stored
-  // bytes: then what `plain` holds means nothing. At most one of `filters` deflates.
+  // Fills `plain`, of exactly the size that the chunk has to have. Returns null, or the fault of the stored
+  // bytes: then the content of `plain` means nothing. At most one of `filters` deflates.
   const char* decode(std::span<const uint8_t> stored, std::span<const ChunkFilter> filters, uint32_t left_out,
                      std::span<uint8_t> plain);
 
@@ -44,8 +44,8 @@ class ChunkDecoder {
 // half of one.
 uint32_t fletcher32(std::span<const uint8_t> bytes);
 
-// Byte j of element i, which lies at j * elements + i, goes to i * element_bytes + j; what is left over at
-// the end stays.
+// Byte j of element i, which lies at j * elements + i, goes to i * element_bytes + j; bytes left over at the
+// end stay.
 void unshuffle(std::span<const uint8_t> shuffled, size_t element_bytes, uint8_t* plain);
 
 }  // namespace millrace::codecs

@@ -18,7 +18,7 @@
 namespace millrace::codecs {
 
 // Whether a scan that is the file's only one goes to its end marker as it should: on the way are restart
-// markers, RST0, RST1, ... in turn, where the stream announces them, and no others. `scan` starts behind the
+// markers, RST0, RST1, ... in turn, where the stream announces them, and no others. `scan` starts after the
 // SOS segment. A few microseconds per 100 KB.
 bool scan_is_regular(std::span<const uint8_t> scan, bool restarts);
 
@@ -27,20 +27,20 @@ class EntropyData {
   // Six blocks of 64 coefficients of at most 16 + 15 bits, and what the reader loads ahead.
   static constexpr size_t kTailBytes = 6 * 64 * 31 / 8 + 64;
 
-  // `scan` starts behind the SOS segment; `restarts`: the stream announces restart markers. False when the
+  // `scan` starts after the SOS segment; `restarts`: the stream announces restart markers. False when the
   // data does not end with an end marker, when the restart markers are not RST0, RST1, ... in turn, or when
   // there are some that were not announced.
   bool load(std::span<const uint8_t> scan, bool restarts);
 
   size_t segments() const { return ends_.size(); }
 
-  // The bytes of a segment; they stand until the next call.
+  // The bytes of a segment; they are valid until the next call.
   std::span<const uint8_t> open(size_t segment);
 
  private:
   const EntropyKernels kernels_ = entropy_kernels();
   std::span<const uint8_t> scan_;
-  std::vector<size_t> ends_;    // where each segment's closing marker stands in the scan
+  std::vector<size_t> ends_;    // place of each segment's closing marker in the scan
   std::vector<uint8_t> bytes_;  // the open segment
   size_t open_size_ = 0;
   bool whole_ = false;  // no restart markers: load() has opened the only segment in its one pass

@@ -5,7 +5,7 @@
 namespace millrace::codecs {
 namespace {
 
-// A value of `size` bits: the upper half of the range stands for itself, the lower half for negative numbers
+// A value of `size` bits: the upper half of the range means itself, the lower half means negative numbers
 // (ISO 10918-1, F.12).
 int32_t extend(int32_t raw, int size) { return size == 0 || raw >> (size - 1) ? raw : raw - (1 << size) + 1; }
 

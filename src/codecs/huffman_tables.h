@@ -21,7 +21,7 @@ inline constexpr int kLookupBits = 11, kMostTaken = 18;
 // Canonical code by code length: the slow path for codes longer than a look-up, and the ground truth for
 // building them.
 struct CanonicalCode {
-  std::array<uint32_t, 17> limit{};  // first 16-bit prefix behind the codes of this length
+  std::array<uint32_t, 17> limit{};  // first 16-bit prefix past the codes of this length
   std::array<int32_t, 17> offset{};  // symbol index = offset[length] + code
   std::array<uint8_t, 256> symbols{};
 

@@ -120,8 +120,8 @@ JpegHeader probe_jpeg(Bytes bytes) {
     header.oddity_offset = offset;
   };
   size_t at = 2;
-  // Behind the frame header only EXIF and XMP are still of interest, so damage there is an oddity and ends
-  // the walk.
+  // After the frame header only EXIF and XMP are still of interest, so damage there is an oddity and ends the
+  // walk.
   while (true) {
     // Stray bytes between segments are skipped, as libjpeg does.
     const size_t behind = at;

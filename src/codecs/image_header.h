@@ -1,6 +1,7 @@
-// probe_image: what a file is and how large its picture is, from its first bytes and without decoding.
+// probe_image: returns a file's format and the size of its picture, from its first bytes and without
+// decoding.
 //
-// Reads only the bytes given; never throws for damage behind the header. Any thread.
+// Reads only the bytes given; never throws for damage past the header. Any thread.
 #pragma once
 
 #include <cstddef>

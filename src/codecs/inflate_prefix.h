@@ -17,15 +17,15 @@ namespace millrace::codecs {
 
 class InflatePrefix {
  public:
-  static constexpr size_t kSlack = 16;         // readable bytes behind what is asked for
+  static constexpr size_t kSlack = 16;         // readable bytes past the bytes asked for
   static constexpr size_t kMostGrowth = 1032;  // deflate makes no more than this of a byte
 
   InflatePrefix();
   ~InflatePrefix();
 
   // The first `needed` bytes of the `total` that the stream is said to have; overwritten by the next call,
-  // the caller may change them. Null when the stream is damaged or shorter than `needed`. Data behind
-  // `needed` may pass unread.
+  // the caller may change them. Null when the stream is damaged or shorter than `needed`. Data past `needed`
+  // may stay unread.
   uint8_t* inflate(std::span<const uint8_t> stream, size_t needed, size_t total);
 
  private:

@@ -6,9 +6,9 @@
 // everything else (progressive, arithmetic, CMYK/YCCK, RGB, rare samplings) and every stream it finds
 // irregular goes through libjpeg-turbo. A file that lost its end is an error for every region.
 //
-// Damage. Pillow refuses a file for what stands between marker segments or in them, for a marker inside a
-// scan that does not belong there, and for data that ends too early; wrong entropy-coded bits are warnings,
-// which it ignores. So a file is *regular*, and the same picture for everybody, when
+// Damage. Pillow refuses a file for faults between marker segments or in them, for a marker inside a scan
+// that does not belong there, and for data that ends too early; wrong entropy-coded bits are warnings, which
+// it ignores. So a file is *regular*, and the same picture for everybody, when
 //   1. its segments down to the first scan are complete, follow each other directly, and hold one frame
 //      (JpegHeader::oddity);
 //   2. its scan goes to the end marker without other markers than the restart markers announced, in turn:
@@ -18,10 +18,10 @@
 //      scans is read whole;
 //   4. a progressive one has all its scans: what missing ones leave open, each version of libjpeg smooths in
 //      its own way.
-// Wrong bits behind the last row, or in segments that are jumped over, stay unseen: with 1 and 2, Pillow does
-// not refuse the file for them, and has the same pixels in the region. JpegRule::strict refuses what is not
-// regular, for callers who can ask Pillow then; lenient gives libjpeg's picture, and of what reaches down to
-// the last row refuses what libjpeg refuses on its way to the end marker.
+// Wrong bits past the last row, or in segments that are jumped over, stay unseen: with 1 and 2, Pillow does
+// not refuse the file for them, and has the same pixels in the region. JpegRule::strict refuses files that
+// are not regular, for callers that can ask Pillow then; lenient gives libjpeg's picture, and of what reaches
+// down to the last row refuses what libjpeg refuses on its way to the end marker.
 //
 // Threads: one decoder per thread; it keeps its tables and rows between images. Throws Error(corrupt_data).
 #pragma once

@@ -16,9 +16,9 @@ bool begins(Bytes segment, std::string_view tag, size_t at = 0) {
                     [](char letter, uint8_t byte) { return static_cast<uint8_t>(letter) == byte; });
 }
 
-// Photoshop's resources follow each other: "8BIM", an id of 2 bytes, a name behind its length, padding to an
-// even place, a size of 4 bytes, so many bytes. Where a name's length is missing Pillow gives up on the file;
-// it forgives what is cut elsewhere.
+// Photoshop's resources follow each other: "8BIM", an id of 2 bytes, the length of a name, the name, padding
+// to an even place, a size of 4 bytes, so many bytes. Where a name's length is missing Pillow gives up on the
+// file; it forgives cuts elsewhere.
 bool names_are_there(Bytes segment) {
   size_t at = 14;
   while (begins(segment, "8BIM"sv, at)) {

@@ -9,7 +9,7 @@
 
 namespace millrace::codecs {
 
-// What is odd about a segment before the first scan, or null. `segment` is what follows its two bytes of
+// Returns the oddity of a segment before the first scan, or null. `segment`: the bytes after its two bytes of
 // length.
 const char* segment_oddity(uint8_t marker, std::span<const uint8_t> segment);
 

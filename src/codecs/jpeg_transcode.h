@@ -1,10 +1,10 @@
-// transcode_jpeg: the same pixels in a file whose parts can be decoded alone.
+// transcode_jpeg: writes the same pixels as a file with parts that can be decoded alone.
 //
 // Takes the quantised coefficients out of any 8-bit JPEG (progressive and arithmetic ones too) and writes
 // them as one baseline scan with a restart marker after every few MCUs. A marker begins the stream anew, so a
 // decoder that wants a rectangle jumps over what lies beside it; the markers are the index of the segments
 // (codecs/entropy_data.h). All APPn and COM segments (JFIF, EXIF, ICC profile, Adobe) are kept byte for byte,
-// in their order; bytes behind the end marker are dropped.
+// in their order; bytes past the end marker are dropped.
 //
 // Cost: about two decodes, and two bytes of memory per coefficient. Deterministic. Any thread; keeps nothing.
 // Throws Error(corrupt_data) when the file is damaged, even where decoders patch it up: what they show then

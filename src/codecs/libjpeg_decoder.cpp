@@ -19,7 +19,7 @@ namespace {
 // two pixels, beyond a pixel: with that margin the pixels inside equal those of a full decode.
 constexpr int32_t kMargin = 2;
 
-// Pillow's arithmetic for an inverted (Adobe) CMYK pixel, as bytes stand in the file.
+// Pillow's arithmetic for an inverted (Adobe) CMYK pixel, as bytes are in the file.
 uint8_t mul_div_255(uint32_t a, uint32_t b) {
   const uint32_t t = a * b + 128;
   return static_cast<uint8_t>(((t >> 8) + t) >> 8);
@@ -33,9 +33,9 @@ void cmyk_to_rgbx(const uint8_t* from, uint8_t* to, int32_t width) {
   }
 }
 
-// What lies behind the region is not decoded. Markers are all that a strict reader has to see there: damage
-// between them is what libjpeg only warns of. Where there are several scans it has read them all by now, and
-// has warned of everything.
+// The picture past the region is not decoded. Markers are all that a strict reader has to see there: libjpeg
+// only warns of damage between them. Where there are several scans it has read them all by now, and has
+// warned of everything.
 void refuse_odd_rest(LibjpegSession& session, std::span<const uint8_t> scan) {
   if (jpeg_has_multiple_scans(&session.info))
     session.refuse_unfinished();

@@ -104,7 +104,7 @@ bool McuReader::read(int count, int16_t* groups) {
 }
 
 bool McuReader::skip(int64_t count) {
-  if (count >= left_) {  // nobody needs the bits of the rest of this segment and of whole ones behind it
+  if (count >= left_) {  // no caller needs the bits of the rest of this segment and of whole ones after it
     count -= left_;
     segment_ += count / interval_;
     count %= interval_;

@@ -25,7 +25,8 @@ struct Tiff {
     if (type == kSignedByte) return bytes[at];
     return std::nullopt;
   }
-  // Whether an entry's values lie in the file. Pillow reads nothing behind an entry whose values do not.
+  // Whether an entry's values lie in the file. Pillow reads nothing past an entry with values outside the
+  // file.
   bool holds_values(size_t entry) const {
     constexpr uint8_t kBytes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};  // of each type
     const uint32_t type = u16(entry + 2);
@@ -40,7 +41,7 @@ void drop_prefix(Bytes& bytes) {
     bytes = bytes.subspan(std::size(kPrefix));
 }
 
-// The digit behind the first `tiff:Orientation="` or `tiff:Orientation>`; -1 without one.
+// The digit after the first `tiff:Orientation="` or `tiff:Orientation>`; -1 without one.
 int xmp_orientation(Bytes packet) {
   constexpr std::string_view kName = "tiff:Orientation";
   const std::string_view text(reinterpret_cast<const char*>(packet.data()), packet.size());

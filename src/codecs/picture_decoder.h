@@ -1,8 +1,8 @@
-// PictureDecoder: a picture of any format that has a codec here: what it is, then any rectangle of it.
+// PictureDecoder: probes a picture of any format that has a codec here, then decodes any rectangle of it.
 //
 // The last word is Pillow's: what it makes of a damaged file is beyond any rule, so where this refuses one,
-// by Error(corrupt_data) or, when nothing is wrong but there is no codec, Error(unavailable), a caller who
-// has Pillow asks it. Who has no such fallback gets of a damaged JPEG what libjpeg makes of it
+// by Error(corrupt_data) or, when nothing is wrong but there is no codec, Error(unavailable), a caller that
+// has Pillow asks it. Without such a fallback, a caller gets libjpeg's picture of a damaged JPEG
 // (JpegRule::lenient). One decoder per thread; it keeps its buffers between pictures.
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace millrace::codecs {
 
-// What a picture is before anybody converts it: Pillow's modes L and RGB. `other` are all else and pictures of
-// which it is not known here, as WebP's, whose alpha may lie in their pixels.
+// The mode of a picture before any conversion: Pillow's modes L and RGB. `other`: all other modes, and
+// pictures of a mode not known here, as WebP's, which may have alpha in their pixels.
 enum class StoredMode : uint8_t { other, grey, rgb };
 
 struct PictureHeader {

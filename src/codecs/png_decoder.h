@@ -3,7 +3,7 @@
 //
 // Cost: inflates down to the region's last row, and undoes filters up to its right edge; interlaced files are
 // inflated whole.
-// Memory: what is inflated, at most 8 bytes a pixel. Damage behind what is inflated passes unseen unless a
+// Memory: the inflated bytes, at most 8 a pixel. Damage past the inflated part passes unseen unless a
 // checksum shows it (png_file.h).
 // Threads: one decoder per thread; it keeps its buffers between images.
 // Throws Error(corrupt_data) for pixels that are damaged or too few; Pillow, asked about such a file, may

@@ -19,7 +19,7 @@ using Bytes = std::span<const uint8_t>;
 
 constexpr size_t kSignatureBytes = 8;
 constexpr size_t kFrame = 12;            // a chunk's length, name and checksum
-constexpr int64_t kMostInflated = 1032;  // bytes that one byte of a deflate stream can stand for
+constexpr int64_t kMostInflated = 1032;  // bytes that one byte of a deflate stream can inflate to
 
 [[noreturn]] void fail_png(const std::string& message, size_t offset) {
   throw Error(ErrorKind::corrupt_data, message, {}, static_cast<int64_t>(offset));
@@ -103,7 +103,7 @@ size_t least_bytes(std::string_view name, PngColor color) {
 }
 
 // How much `stream` inflates to, or, if that is less than `limit` in any case, a bound of it; nothing where
-// it is damaged, ends early, has more behind its end, or comes to `limit`.
+// it is damaged, ends early, has more past its end, or comes to `limit`.
 std::optional<int64_t> inflated_bytes(Bytes stream, int64_t limit) {
   const int64_t bound = static_cast<int64_t>(stream.size()) * kMostInflated;
   if (bound < limit) return bound;

@@ -2,10 +2,10 @@
 //
 // A file is either regular (each chunk complete, its checksum right, all in an order that decoders agree on,
 // down to IEND) and described here, or an Error(corrupt_data) says at which offset it is not. Pillow is
-// lenient about some of these, so who has it asks it about a refused file. Error(unavailable): nothing is
-// wrong, but Pillow alone has the answer, as of texts and colour profiles that may be beyond its limits.
-// Costs one checksum over the file, some 10 GB/s, and inflates profiles and texts of more than a kilobyte.
-// Any thread.
+// lenient about some of these, so callers that have Pillow ask it about a refused file. Error(unavailable):
+// nothing is wrong, but Pillow alone has the answer, as of texts and colour profiles that may be beyond its
+// limits. Costs one checksum over the file, some 10 GB/s, and inflates profiles and texts of more than a
+// kilobyte. Any thread.
 #pragma once
 
 #include <cstdint>

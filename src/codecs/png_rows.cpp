@@ -31,7 +31,7 @@ struct Pixel {
   using Wide = hn::FixedTag<int16_t, kLanes>;
 
   static HWY_INLINE hn::Vec<Narrow> load(const uint8_t* from) { return hn::LoadU(Narrow(), from); }
-  // The bytes behind the pixel stay: they are the next one, still filtered.
+  // The bytes after the pixel stay: they are the next one, still filtered.
   static HWY_INLINE void store(hn::Vec<Narrow> value, uint8_t* to) {
     alignas(16) uint8_t bytes[16];
     hn::Store(value, Narrow(), bytes);
@@ -113,7 +113,7 @@ void expand_rgb(const uint8_t* from, int32_t count, uint8_t* to) {
   for (; x < count; ++x) std::memcpy(to + base::kPixelBytes * x, from + 3 * x, 3);
 }
 
-// Pixels of kSize bytes whose green and blue lie kStep and 2 x kStep behind red; 0: they are grey.
+// Pixels of kSize bytes, with green and blue kStep and 2 x kStep after red; 0: they are grey.
 template <int kSize, int kStep>
 void expand_bytes(const uint8_t* from, int32_t count, uint8_t* to) {
   for (int32_t x = 0; x < count; ++x, from += kSize, to += base::kPixelBytes) {

@@ -10,7 +10,7 @@
 namespace millrace::codecs {
 
 // Undoes `filter` on the first `bytes` of a row in place. `above` is the row before, already undone; zeros
-// for the first. Both may be read up to 8 bytes behind `bytes`. `pixel_bytes`: the distance to the left
+// for the first. Both may be read up to 8 bytes past `bytes`. `pixel_bytes`: the distance to the left
 // neighbour, 1 for pixels smaller than a byte. False when there is no such filter.
 bool unfilter_row(int filter, uint8_t* row, const uint8_t* above, size_t bytes, size_t pixel_bytes);
 

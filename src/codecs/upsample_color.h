@@ -12,15 +12,15 @@
 namespace millrace::codecs {
 
 struct UpsampleColor {
-  // How much readers may read behind a row and `blend` may write behind `count`: buffers carry this many
-  // elements more.
+  // How much readers may read past a row and `blend` may write past `count`: buffers carry this many elements
+  // more.
   static constexpr size_t kSlack = 64;
 
   // sums[i] = 3 near[i] + far[i]. Without vertical upsampling far is near.
   void (*blend)(const uint8_t* near, const uint8_t* far, size_t count, uint16_t* sums);
 
   // Pixels `first` .. `first + count - 1` of a row; pixel p takes chroma from sums p / 2 and its neighbour,
-  // so sums[-1] and the sum behind the last are read too: the caller sets them at the picture's edges. Writes
+  // so sums[-1] and the sum after the last are read too: the caller sets them at the picture's edges. Writes
   // exactly count pixels. The rounding terms are libjpeg's: 8 and 7 with vertical upsampling, 4 and 8
   // without.
   void (*halved)(const uint8_t* luma, const uint16_t* cb_sums, const uint16_t* cr_sums, int round_even,

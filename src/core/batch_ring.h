@@ -1,19 +1,20 @@
-// BatchRing: the memory of batches. Slots are used again and again; a Lease leases one to whoever holds the
+// BatchRing: the memory of batches. Slots are used again and again; a Lease leases one to the holder of the
 // tensor.
 //
 // A slot is one field of one batch: free -> filling -> leased -> free. Its pages stay mapped between batches,
-// so a batch costs no allocation and no page fault once the ring is warm; the slot that came back last is
-// leased first.
+// so a batch costs no allocation and no page fault once the ring is warm; the slot returned last is leased
+// first.
 // Bound: `slots` slots; set_slots() changes it while the ring is in use. When all are leased,
-// acquire_overflow() hands out memory of its own, given back to the system on return and counted; so a user
-// who keeps every batch gets every batch, and nobody waits for ever.
+// acquire_overflow() hands out memory of its own, given back to the system on return and counted; so a
+// program that keeps every batch gets every batch, and no thread waits for ever.
 // Threads: all members may be called from any thread; a Lease may be dropped on any thread, also after the
 // ring is gone (the slots live until the last lease ends).
 // In a forked child a lease can be read (it sees the memory as it was at the fork) and dropping it does
 // nothing: the parent owns the memory. A ring belongs to the process that made it.
 // Blocks of a closed ring go to a process-wide cache of bounded size (slot_memory.h), so that the next
-// epoch's ring starts warm. With a source of blocks, each lease takes one from it and lets go of it: what
-// comes back may still be read by a copy to a device that its user queued, and only the source knows.
+// epoch's ring starts warm. If the ring has a source of blocks, each lease takes a block from the source and
+// releases it: a copy to a device that the program queued may still read a returned block, and only the
+// source knows.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ namespace millrace::core {
 
 class BatchRing;
 
-// Fields smaller than this are handed out as copies: whoever keeps a small tensor must not keep a whole slot.
+// Fields smaller than this are handed out as copies: keeping a small tensor must not keep a whole slot.
 inline constexpr size_t kSmallFieldBytes = size_t{64} << 10;
 
 // Move-only right to a slot's memory. Dropping it gives the slot back. One thread at a time.
@@ -42,17 +43,17 @@ class Lease {
   // Memory of its own with a copy of `bytes`, 64-byte aligned, part of no ring.
   static Lease copy_of(const uint8_t* bytes, size_t size_bytes);
 
-  // Makes the slot's memory `size_bytes` long; what it held is lost. Keeps the slot.
+  // Makes the slot's memory `size_bytes` long; its old content is lost. Keeps the slot.
   void resize(size_t size_bytes);
 
-  // Further memory from where the slot's is from, 64-byte aligned, part of no ring. Throws Error(system).
+  // Further memory from the slot's source, 64-byte aligned, part of no ring. Throws Error(system).
   Lease beside(size_t size_bytes) const;
 
   uint8_t* data() const;  // 64-byte aligned
   size_t size_bytes() const;
   bool overflow() const;
   std::shared_ptr<void> owner()
-      const;  // of a block that came from a source; who holds it may outlive the lease
+      const;  // of a block from a source; its holder may outlive the lease
   explicit operator bool() const { return slot_ != nullptr; }
 
  private:
@@ -65,9 +66,9 @@ class Lease {
 
 class BatchRing {
  public:
-  // `on_release` is called whenever a slot comes back, on the dropping thread and with no lock held; it may
-  // be called after the ring is gone (a callback that needs a living target holds a weak_ptr to it), and must
-  // not throw.
+  // `on_release` is called whenever a slot is given back, on the dropping thread and with no lock held; it
+  // may be called after the ring is gone (a callback that needs a living target holds a weak_ptr to it), and
+  // must not throw.
   explicit BatchRing(int slots, std::function<void()> on_release = {}, BlockSource source = {});
   ~BatchRing();  // never waits for leases
   BatchRing(const BatchRing&) = delete;
@@ -77,9 +78,9 @@ class BatchRing {
   std::optional<Lease> try_acquire(size_t bytes);
   Lease acquire_overflow(size_t bytes);
 
-  // At least 1. A lower bound takes nothing back: leases that are out stay good, and no slot is leased until
-  // enough of them are back. Free blocks beyond the bound go to the cache. A higher one calls no on_release:
-  // who raises it wakes whoever waits.
+  // At least 1. A lower bound takes nothing back: existing leases stay valid, and no slot is leased until
+  // enough of them are back. Free blocks beyond the bound go to the cache. A higher bound calls no
+  // on_release: the caller wakes the waiting threads.
   void set_slots(int slots);
   int slots() const;
   int leased() const;              // slots, at this moment

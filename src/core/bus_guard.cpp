@@ -16,8 +16,8 @@ struct Jump {
   const void* volatile at = nullptr;
 };
 
-// Per thread: null, the Jump of a body that runs, or `kForwarding`. No thread_local: of a library that was
-// loaded later its first use allocates, which a handler must not.
+// Per thread: null, the Jump of a body that runs, or `kForwarding`. No thread_local: in a library loaded
+// later, its first use allocates, which a handler must not do.
 pthread_key_t new_key() {
   pthread_key_t key;
   pthread_key_create(&key, nullptr);
@@ -26,8 +26,9 @@ pthread_key_t new_key() {
 const pthread_key_t active = new_key();
 const char kForwarding = 0;
 
-// Who had the signal before us. Never freed: a handler may be reading it, and there are as many as there were
-// newcomers, or threads that met one at once. So each leads to the one in whose place it came.
+// The handler that had the signal before ours. Never freed: another handler may be reading it. There is one
+// for each newcomer, or for each thread that met a newcomer at once. `older` is the handler that this one
+// replaced.
 struct Before {
   struct sigaction action;
   const Before* older;
@@ -38,7 +39,7 @@ void default_action(int signal) {
   struct sigaction fallback = {};
   fallback.sa_handler = SIG_DFL;
   sigaction(signal, &fallback, nullptr);
-  // A fault comes again as soon as the handler returns; what was sent by kill() does not.
+  // A fault comes again as soon as the handler returns; a signal sent by kill() does not.
   raise(signal);
 }
 
@@ -49,8 +50,8 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     auto* const jump = static_cast<Jump*>(here);
     pthread_setspecific(active, nullptr);
     jump->at = info->si_addr;
-    // The jump leaves the handler: what is blocked in it (by whoever called us, the thread sanitizer for one)
-    // must not stay so.
+    // The jump leaves the handler: signals that its caller has blocked in it (the thread sanitizer does) must
+    // not stay blocked.
     pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(jump->back, 1);
   }
@@ -77,7 +78,7 @@ void put_behind_us(const struct sigaction& action) {
   }
 }
 
-// Two threads may do this at once: both put the same handler behind ours, or find ours there.
+// Two threads may do this at once: both put the same handler after ours, or find ours installed.
 void take_signal() {
   struct sigaction present;
   sigaction(SIGBUS, nullptr, &present);

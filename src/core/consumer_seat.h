@@ -1,18 +1,18 @@
 // ConsumerSeat: lets an engine be closed by any thread, at any moment, beside the thread that is inside one
 // of the consumer's calls.
 //
-// Invariant: what is the consumer's is touched by the thread that sits, and one sits at a time. The
-// consumer's calls sit down for as long as they last; close() marks first, so no call sits down after it, and
-// the engine's own wake-up makes the one inside come out.
+// Invariant: only the sitting thread touches the consumer's data, and one thread sits at a time. A consumer's
+// call sits as long as it lasts; close() marks first, so no call sits down after it, and the engine's own
+// wake-up makes the call inside return.
 //
-// The shutdown story of an engine with a seat, which its close() follows:
+// The shutdown of an engine with a seat, as its close() does it:
 //   1. close() the seat (mark), then wake everybody under the engine's lock;
 //   2. on the engine's own threads, or inside a call of this very thread (a Python callable of the user's, a
-//      signal's handler): that is all; the destructor, which runs when nobody is inside, does the rest;
+//      signal's handler): that is all; the destructor, which runs when no thread is inside, does the rest;
 //   3. else last(): waits until the consumer has left its call, then joins and lets go. Several may come
 //      here: each after the other.
-// So nothing that a call holds goes under it, and whoever waits in a call gets Error(unavailable). How long 3
-// takes is bounded by what the consumer is in the middle of: at most one sample, never a wait.
+// So a call never loses the memory that it uses, and a thread that waits in a call gets Error(unavailable).
+// Step 3 waits for the consumer's current work: at most one sample, never a wait.
 // In a forked child the seat may be taken for ever: ask fork_generation() first.
 #pragma once
 
@@ -43,7 +43,7 @@ class ConsumerSeat {
   // A call of the consumer's. Throws Error(unavailable) once the seat is closed, and Error(invalid_argument)
   // inside a call of the same thread.
   Sitting sit();
-  // Whoever tears down.
+  // For the thread that tears down.
   Sitting last() { return Sitting(*this, false); }
 
   void close() { closed_.store(true); }
@@ -54,7 +54,7 @@ class ConsumerSeat {
  private:
   std::mutex mutex_;
   std::atomic<std::thread::id>
-      who_{};  // sits; only the thread itself can find its own id here, so any order will do
+      who_{};  // the sitting thread; only the thread itself can find its own id here, so any order will do
   std::atomic<bool> closed_ = false;
 };
 

@@ -32,7 +32,7 @@ void* run(void* argument) {
     pollfd ended{watched.fd, POLLIN, 0};
     while (poll(&ended, 1, -1) < 0 && errno == EINTR) continue;
   } else {
-    // A number is given to another process some time, so who started this one is looked at, too.
+    // A process number may be given to another process later, so the parent of this process is checked, too.
     while ((kill(watched.process, 0) == 0 || errno != ESRCH) && getppid() == watched.starter)
       sleep_ms(kTickMs);
   }
@@ -44,7 +44,7 @@ void* run(void* argument) {
 }  // namespace
 
 bool end_with_process(pid_t process, int grace_ms) {
-  // Not a thread's own variables: they go when this returns. Never freed: the thread reads it at any time.
+  // Not local variables: they go when this returns. Never freed: the thread reads it at any time.
   auto* watched =
       new Watched{process, getppid(), static_cast<int>(syscall(SYS_pidfd_open, process, 0)), grace_ms};
   pthread_attr_t attributes;

@@ -12,14 +12,14 @@
 namespace millrace::core {
 namespace {
 
-// SIZE_MAX for what is no number ("max", or no file).
+// SIZE_MAX for text that is no number ("max", or no file).
 size_t number(const std::string& text) {
   size_t value = SIZE_MAX;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   return parsed.ec == std::errc() ? value : SIZE_MAX;
 }
 
-// The number behind `key` in a file of "key value" lines; 0 when absent.
+// The value of `key` in a file of "key value" lines; 0 when absent.
 size_t entry(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   std::string name;

@@ -1,9 +1,9 @@
-// memory_budget: how much memory this process may still take before the system kills somebody for it.
+// memory_budget: how much memory this process may still take before the system kills a process for it.
 //
-// The smallest of what the machine has available and what each memory cgroup above this process leaves (limit
+// The smallest of the machine's available memory and the rest of each memory cgroup above this process (limit
 // - use, v1 and v2, counting the page cache as free, because the kernel gives that up first). A full cgroup
-// is not an error anyone gets to see: touching memory, mmap and fallocate alike end in SIGKILL. Costs a few
-// reads under /proc and /sys (some 50 us). Any thread.
+//   is not reported as an error: touching memory, mmap and fallocate alike end in SIGKILL. Costs a few reads
+//   under /proc and /sys (some 50 us). Any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace millrace::core {
 
 struct MemoryBudget {
   size_t available_bytes = SIZE_MAX;
-  std::string limit;  // whose limit that is, for people
+  std::string limit;  // the name of the limit, for messages
 };
 
 MemoryBudget memory_budget(const std::string& proc = "/proc");

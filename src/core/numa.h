@@ -28,7 +28,8 @@ class NearNode {
   bool set_ = false;
 };
 
-// The same for pages of a mapping, whoever touches them; of a shared file, in every process. Whole pages.
+// The same for pages of a mapping, whichever thread touches them; of a shared file, in every process. Whole
+// pages.
 void prefer_node(void* data, size_t bytes, int node) noexcept;
 
 }  // namespace millrace::core

@@ -269,10 +269,10 @@ size_t SharedRing::reserved(int slot) const {
 std::shared_ptr<const void> SharedRing::lease(int slot) {
   // Its end gives the slot back, after a failure too.
   auto lease = std::shared_ptr<Lease>(new Lease{state_, slot});
-  map(slot, reserved(slot));  // whole, because what is leased does not move
+  map(slot, reserved(slot));  // whole, because a leased slot does not move
   State::Slot& mine = state_->all[static_cast<size_t>(slot)];
   std::unique_lock lock(state_->mutex);
-  // No device can copy what begins in locked pages and ends behind them.
+  // No device can copy a range that begins in locked pages and ends past them.
   if (mine.locked > 0 && mine.locked < mine.reserved) {
     lock.unlock();
     state_->unlock(slot);

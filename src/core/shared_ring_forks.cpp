@@ -1,5 +1,4 @@
-// What a fork does to the rings of this process: leased slots are retired, until a witness says that no child
-// is left.
+// Retires the leased slots of all rings at a fork, until a witness says that no child is left.
 #include <pthread.h>
 
 #include <algorithm>
@@ -35,7 +34,7 @@ struct Registry {
   std::mutex mutex;  // taken before any ring's
   std::vector<State*> rings;
   std::vector<std::unique_ptr<Fork>> forks;  // the newest is the last
-  std::vector<RetiredSlot> ended;            // of forks whose children have all ended, to be given back
+  std::vector<RetiredSlot> ended;            // of forks with no child left, to be given back
   ForkWitness* present = nullptr;            // while a fork is under way
 
   void look_for_ended() {
@@ -50,7 +49,7 @@ struct Registry {
   void retire_leased() {
     std::vector<RetiredSlot> leased;
     std::vector<State*>
-        whose;  // not through the weak pointers: the end of what they lock would take this lock again
+        whose;  // not through the weak pointers: destroying a ring locked from one would take this lock again
     for (State* ring : rings)
       for (int slot = 0; slot < static_cast<int>(ring->all.size()); ++slot)
         if (ring->all[static_cast<size_t>(slot)].leased) {
@@ -63,7 +62,7 @@ struct Registry {
       return;
     }
     Fork* fork = nullptr;
-    look_for_ended();  // only looks: what comes back would need locks that are held
+    look_for_ended();  // only looks: giving slots back would need locks that are held
     if (forks.size() < SharedRingForks::kMostForks) {
       auto fresh = std::make_unique<Fork>();
       if (fresh->witness.appear()) {
@@ -85,8 +84,8 @@ struct Registry {
 Registry& registry =
     *new Registry;  // made at load time and never destroyed: leases may end after static destructors ran
 
-// Locks are held over fork() so that no list is seen half changed; the child never takes a ring's lock again
-// (owner()).
+// Locks are held over fork() so that the child sees no list half changed; the child never takes a ring's lock
+// again (owner()).
 void before_fork() {
   registry.mutex.lock();
   for (State* ring : registry.rings) ring->mutex.lock();
@@ -106,8 +105,8 @@ void in_parent() {
 void in_child() {
   unlock_all();
   registry.present =
-      nullptr;  // stays mapped: as long as that is so, the parent leaves alone what this process may read
-  registry.forks.clear();  // those, the rings and what has ended are the parent's
+      nullptr;  // stays mapped: so long, the parent leaves alone the slots that this process may read
+  registry.forks.clear();  // the forks, the rings and the ended slots are the parent's
   registry.ended.clear();
   registry.rings.clear();
   registry.mutex.unlock();

@@ -1,5 +1,5 @@
-// What a SharedRing and its leases share, and what a fork does to all rings of a process. For the two
-// shared_ring*.cpp alone.
+// The state that a SharedRing shares with its leases, and the registry of all rings of a process for forks.
+// For the two shared_ring*.cpp alone.
 #pragma once
 
 #include <sys/types.h>
@@ -22,25 +22,25 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   size_t stride = 0;
   uint64_t generation = fork_generation();  // of the process that made it
 
-  // Where a slot lies in this process, as far as it is mapped. Of who has taken the slot, or leases it, and in
-  // a worker of its one task, so without a lock.
+  // The mapped part of a slot in this process. It belongs to the taker or the lease of the slot, in a worker
+  // to its one task, so it needs no lock.
   struct View {
     uint8_t* data = nullptr;
     size_t bytes = 0;
-    bool kept = false;  // somebody has its address
+    bool kept = false;  // its address was given out
   };
   std::vector<View> views;
 
-  std::mutex mutex;  // guards what follows; only the owner uses it
+  std::mutex mutex;  // guards the members below; only the owner uses it
   struct Slot {
     size_t reserved = 0;
     size_t locked = 0;  // bytes whose pages are locked
     bool leased = false;
-    int retired_for = 0;     // forks whose children may still read it
+    int retired_for = 0;     // forks with children that may still read it
     bool came_back = false;  // while it was retired
   };
   std::vector<Slot> all;
-  std::vector<int> free;  // the one that came back last is at the end
+  std::vector<int> free;  // the slot given back last is at the end
   int leased = 0;
   int came_back = 0;  // slots that only a child may still read
   bool closed = false;
@@ -58,7 +58,7 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   uint8_t* view(int slot, size_t bytes);
   bool extend(int slot, size_t bytes);
   void unmap(int slot);
-  // Of a slot that nobody else can take.
+  // Requires: no other thread can take the slot.
   void unlock(int slot) {
     if (std::exchange(all[static_cast<size_t>(slot)].locked, 0) > 0)
       locker.unlock(views[static_cast<size_t>(slot)].data);
@@ -69,8 +69,8 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   void child_ended(int slot);
 };
 
-// Every ring that this process made, so that a fork can retire what is leased, and the forks whose children
-// may still read something.
+// Every ring that this process made, so that a fork can retire the leased slots, and the forks with children
+// that may still read some.
 //
 // Invariant: a slot's `retired_for` is the number of entries below that name it. A fork that finds the same
 // slots leased as the newest entry joins it, which loses nothing: they come back when the last child has
@@ -83,7 +83,7 @@ class SharedRingForks {
 
   static void add(SharedRing::State& ring);
   static void remove(SharedRing::State& ring);
-  // Gives back the slots whose children have all ended. No lock of a ring may be held.
+  // Gives back the slots of forks with no child left. No lock of a ring may be held.
   static void take_back();
 };
 

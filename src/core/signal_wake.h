@@ -1,11 +1,11 @@
-// wake_on_signal: a byte into a descriptor whenever a signal comes, whatever the process is doing.
+// wake_on_signal: writes a byte into a descriptor whenever a signal comes, whatever the process is doing.
 //
-// The handler is native, so it runs also where an interpreter would not come to its own: in a long call, or
-// behind a lock. It does what a handler may, one write(); then it calls the handler that was there before, so
-// nobody's is lost. Where there was none, the signal's default is not done. A full descriptor drops the byte:
-// whoever reads it has one already.
-// Threads: set and unset from one at a time.
-// Ends: unwake_on_signal() puts back what was there, unless somebody has come on top.
+// The handler is native, so it also runs when an interpreter would not call its own: in a long call, or while
+// it waits for a lock. It does one write(), which a handler may; then it calls the handler installed before,
+// so none is lost. If there was none, the signal's default action is not done. A full descriptor drops the
+// byte: its reader has one already.
+// Threads: one at a time sets and unsets.
+// Ends: unwake_on_signal() puts the earlier handler back, unless another was installed on top.
 #pragma once
 
 namespace millrace::core {
@@ -14,7 +14,7 @@ namespace millrace::core {
 // signal changes its descriptor.
 void wake_on_signal(int signal, int fd);
 
-// The signal wakes nobody any more; true: what was there before is back.
+// Stops writing bytes for the signal; true: the earlier handler is back.
 bool unwake_on_signal(int signal) noexcept;
 
 }  // namespace millrace::core

@@ -18,8 +18,7 @@ class MemoryBlock {
  public:
   MemoryBlock() = default;
   explicit MemoryBlock(size_t bytes);  // zero-filled, page-aligned; throws Error(system)
-  // Somebody else's memory, which `owner` keeps. It is never cached: whoever made it knows when it can be
-  // used again.
+  // Memory that `owner` keeps. It is never cached: only its maker knows when it can be used again.
   MemoryBlock(uint8_t* data, size_t bytes, std::shared_ptr<void> owner) noexcept
       : data_(data), size_bytes_(bytes), owner_(std::move(owner)) {}
   MemoryBlock(MemoryBlock&& other) noexcept;
@@ -28,7 +27,7 @@ class MemoryBlock {
 
   uint8_t* data() const { return data_; }
   const std::shared_ptr<void>& owner() const { return owner_; }
-  size_t size_bytes() const { return size_bytes_; }  // what was asked for, rounded up to whole pages
+  size_t size_bytes() const { return size_bytes_; }  // the bytes asked for, rounded up to whole pages
 
  private:
   uint8_t* data_ = nullptr;

@@ -1,7 +1,7 @@
-// copy_to_memory, copy_row: memcpy for what the copying core will not read again soon.
+// copy_to_memory, copy_row: memcpy for bytes that the copying core will not read again soon.
 //
 // The destination goes past the caches, which saves reading it first and keeps the source's cache lines: for
-// rows of batches that are larger than the caches, whose reader is another core or a device (measured: 12 %
+// rows of batches that are larger than the caches and are read by another core or a device (measured: 12 %
 // more batches per second where the consumer reads all of them, 28 % where it does not). For small copies
 // memcpy is faster. Any thread; done when it returns.
 #pragma once

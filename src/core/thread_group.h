@@ -39,8 +39,8 @@ class ThreadGroup {
   std::vector<std::thread> threads_;
 };
 
-// For an owner of threads whose last user is one of these, and has told them to end: a thread of its own
-// waits for them. Where there is no thread left, the owner stays in memory.
+// Deletes an owner of threads when its last user is one of these threads and has told them to end: a new
+// thread waits for them. If the system has no thread left, the owner stays in memory.
 template <class T>
 void delete_on_another_thread(std::unique_ptr<T> owner) noexcept {
   T* const last = owner.release();

@@ -15,13 +15,13 @@
 namespace millrace::core {
 namespace {
 
-constexpr uint32_t kOpen = uint32_t{1} << 30;  // more than tasks are ever on their way
+constexpr uint32_t kOpen = uint32_t{1} << 30;  // more than the tasks ever on their way
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
               std::atomic<uint32_t>::is_always_lock_free);
 
-// Not FUTEX_PRIVATE: the other side may be another process. Reasons to wake for nothing do not matter, nobody
-// trusts it.
+// Not FUTEX_PRIVATE: the other side may be another process. Spurious wake-ups do not matter: wait() checks
+// the word again.
 void futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, timeout, nullptr, 0);
 }
@@ -53,7 +53,7 @@ void TurnGate::open() {
 
 void TurnGate::close() {
   state_->closed.store(1, std::memory_order_relaxed);
-  open();  // the word changes, so whoever is about to sleep does not
+  open();  // the word changes, so a thread that is about to sleep does not
 }
 
 bool TurnGate::wait(uint32_t number, int64_t timeout_ns) const {

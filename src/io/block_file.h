@@ -8,14 +8,14 @@
 // stays; one that the cache's disk has no room for lies in memory. In the disk cache a block is there once
 // its record (checksum) stands in the map file, which all processes of the node share: so a block is either
 // whole or absent, whoever was killed when. A block that was there before is verified before this object
-// reads it first, unless it is known to be right (verified_blocks.h); one that does not match is fetched
+// first reads it, unless it is known to be right (verified_blocks.h); one that does not match is fetched
 // again.
 //
 // Invariant: the first `filled` bytes of a block are final and readable. `filled` grows by write() and falls
 // to 0 only when no read and no write has the block pinned: behind a sequential reader, or over
-// `max_held_bytes`. One whose verification failed goes at once: who reads it meanwhile verifies it, too, and
-// finds the same. write() takes only what continues a block, so two transfers of the same bytes may race:
-// each byte is stored once.
+// `max_held_bytes`. A block that fails its verification is dropped at once: another reader of it verifies it,
+// too, and finds the same. write() takes only what continues a block, so two transfers of the same bytes may
+// race: each byte is stored once.
 //
 // Locks: `writing_` (one write() at a time), then `mutex_` (everything else); no file is read or written
 // under `mutex_`, but 8-byte records. read_at() wakes at least every 50 ms to call `while_waiting`, which may
@@ -46,9 +46,9 @@ struct BlockFileOptions {
   int64_t block_bytes = 1 << 20;   // at most 1 GiB
   int cache_fd = -1, map_fd = -1;  // the disk cache's data file and map, both or none; duplicated
   int64_t map_offset =
-      0;  // where the map's records begin, 8 bytes per block; behind them lies what verified_blocks.h notes
+      0;  // where the map's records begin, 8 bytes per block; the note of verified_blocks.h follows them
   int wake_fd = -1;         // an eventfd that is written to when the fetcher should look here; duplicated
-  bool sequential = false;  // release what lies behind the reader
+  bool sequential = false;  // release the blocks that the reader has passed
   int64_t max_held_bytes =
       0;  // 0: no bound; else the least recently used blocks in memory go, but what readers wait for
   std::function<void()> while_waiting;

@@ -17,7 +17,7 @@ constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// tables[k][byte]: what `byte` contributes with k bytes behind it.
+// tables[k][byte]: what `byte` contributes with k bytes after it.
 constexpr Tables make_tables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

@@ -2,7 +2,7 @@
 // takes back when it needs room.
 //
 // Opening costs a few system calls, whatever the size; no descriptor is kept, so thousands may be open. The
-// mapping is the object's and ends with it. Any thread. Who reads it must expect SIGBUS once somebody cuts
+// mapping is the object's and ends with it. Any thread. Readers must expect SIGBUS once another program cuts
 // the file short (core/bus_guard.h).
 #pragma once
 
@@ -33,7 +33,7 @@ class MappedFile {
   // What the system is to expect: how much it reads at a page that is not there. Advice; a refusal is
   // nothing.
   void advise(Access access) const;
-  // Whether the file is shorter now than when it was opened: of its last page, what is behind the end is then
+  // Whether the file is shorter now than when it was opened: the bytes of its last page past the end are then
   // read as zeros. False when the path leads to another file or nowhere: this one is whole as long as it is
   // mapped.
   bool shrank() const;

@@ -12,8 +12,8 @@
 
 namespace millrace::io {
 
-// Writes the parts behind each other to a new file that takes the place of `path` when it is complete,
-// readable for everybody. Throws Error(not_found | system) with errno, and leaves nothing behind.
+// Writes the parts one after the other to a new file that takes the place of `path` when it is complete,
+// readable for everybody. Throws Error(not_found | system) with errno, and leaves no file.
 void save_file(const std::string& path, std::span<const std::span<const uint8_t>> parts);
 
 // FNV-1a over 8 bytes at a time: guards against a file cut short or bits turned, not against people.

@@ -1,5 +1,5 @@
-// Unpacker: gzip and zstd content as a sequence of pieces. Several members or frames behind each other are
-// one content. One thread.
+// Unpacker: gzip and zstd content as a sequence of pieces. Several members or frames in a row are one
+// content. One thread.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class PackedInput {
  public:
   explicit PackedInput(std::shared_ptr<const ByteSource> source);
   std::span<const uint8_t> next();                // empty at the end
-  int64_t position() const { return position_; }  // behind what next() gave
+  int64_t position() const { return position_; }  // past the bytes that next() gave
   const std::string& name() const { return source_->name(); }
 
  private:

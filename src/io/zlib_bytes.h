@@ -13,7 +13,7 @@
 namespace millrace::io {
 
 std::vector<uint8_t> zlib_packed(std::span<const uint8_t> bytes, int level);
-// At most `most` bytes. Throws Error(corrupt_data) for what is damaged, or longer.
+// At most `most` bytes. Throws Error(corrupt_data) for damaged or longer content.
 std::vector<uint8_t> zlib_unpacked(std::span<const uint8_t> packed, size_t most);
 
 uint32_t crc32(std::span<const uint8_t> bytes);          // of zlib, zip and PNG
