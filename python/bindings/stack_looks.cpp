@@ -240,8 +240,7 @@ void bind_stacks(py::module_& m) {
       if (Frames frames = frames_of(thread, kMostLines, false); !frames.empty())
         threads.emplace_back(thread->thread_id, std::move(frames));
     }
-    py::dict
-        stacks;  // made after the list of threads is read: making it may let other threads go on
+    py::dict stacks;  // made after the list of threads is read: making it may let other threads go on
     for (const auto& [ident, frames] : threads) stacks[py::int_(ident)] = to_tuple(frames);
     return stacks;
   });

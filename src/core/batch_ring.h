@@ -52,8 +52,7 @@ class Lease {
   uint8_t* data() const;  // 64-byte aligned
   size_t size_bytes() const;
   bool overflow() const;
-  std::shared_ptr<void> owner()
-      const;  // of a block from a source; its holder may outlive the lease
+  std::shared_ptr<void> owner() const;  // of a block from a source; its holder may outlive the lease
   explicit operator bool() const { return slot_ != nullptr; }
 
  private:
