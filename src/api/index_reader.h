@@ -26,7 +26,8 @@ class IndexReader {
   virtual std::vector<int64_t> read(int64_t count) = 0;
   // Entries of the global order that all ranks together have taken.
   virtual int64_t position() const = 0;
-  // The draws that made the order, as entries of the sampler's state; null without draws.
+  // The generator's state before the draws that made the order, as entries of the sampler's state; null
+  // without draws.
   virtual json::Value origin() const { return {}; }
 };
 

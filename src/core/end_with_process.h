@@ -8,7 +8,8 @@
 // before the loader; and the parent of a process that a fork server has forked is that server. The thread
 // blocks all signals, allocates nothing and takes no lock, so a fork at any moment finds nothing half done.
 // It does not exist in forked children: processes that user code forks are the user's. One call per process
-// is enough. Ends: with the process.
+// is enough.
+// Ends: with the process.
 #pragma once
 
 #include <sys/types.h>

@@ -1,9 +1,9 @@
 // memory_budget: how much memory this process may still take before the system kills a process for it.
 //
-// The smallest of the machine's available memory and the rest of each memory cgroup above this process (limit
-// - use, v1 and v2, counting the page cache as free, because the kernel gives that up first). A full cgroup
-//   is not reported as an error: touching memory, mmap and fallocate alike end in SIGKILL. Costs a few reads
-//   under /proc and /sys (some 50 us). Any thread.
+// The smallest of the machine's available memory and the rest of each memory cgroup above this process: its
+// limit less its use, v1 and v2, counting the page cache as free, because the kernel gives that up first. A
+// full cgroup is not reported as an error: touching memory, mmap and fallocate alike end in SIGKILL. Costs a
+// few reads under /proc and /sys (some 50 us). Any thread.
 #pragma once
 
 #include <cstddef>
