@@ -28,8 +28,8 @@ enum class AugmentKind : uint8_t {
   contrast,      //
   saturation,    // ImageEnhance.Color
   sharpness,     //
-  hue,           // turns of the colour circle; a step of ColorJitter, which no policy draws
-  permute,       // where each channel comes from; a step of PhotometricDistort, which no policy draws
+  hue,           // turns of the colour circle
+  permute,       // where each channel comes from, two bits each
   posterize,     // bits kept of each byte, up to 8
   solarize,      // bytes from this value on are inverted
   solarize_add,  // added to bytes below 128, up to 255
@@ -47,6 +47,11 @@ inline constexpr std::array<const char*, 19> kAugmentNames{
 static_assert(kAugmentNames.size() == static_cast<size_t>(AugmentKind::gaussian_blur) + 1);
 
 constexpr const char* name_of(AugmentKind kind) { return kAugmentNames[static_cast<size_t>(kind)]; }
+
+// Whether a policy may have it; the others are steps of ColorJitter and PhotometricDistort alone.
+constexpr bool is_of_policies(AugmentKind kind) {
+  return kind != AugmentKind::hue && kind != AugmentKind::permute;
+}
 
 // Whether it moves pixels by a map; all others change their values.
 constexpr bool is_map(AugmentKind kind) {

@@ -9,12 +9,11 @@
 namespace millrace::python {
 namespace {
 
-// `ring`: a capsule, or null.
+// `ring`: a capsule.
 PyObject* collate(PyObject* ring, PyObject* samples) {
   try {
-    PyObject* const batch = tensors::collate_samples(
-        samples,
-        ring == nullptr ? nullptr : py::reinterpret_borrow<py::capsule>(ring).get_pointer<core::BatchRing>());
+    auto& slots = *py::reinterpret_borrow<py::capsule>(ring).get_pointer<core::BatchRing>();
+    PyObject* const batch = tensors::collate_samples(samples, slots);
     return batch != nullptr ? batch : Py_NewRef(Py_NotImplemented);
   } catch (const tensors::PythonError&) {
     return nullptr;
@@ -31,14 +30,13 @@ PyObject* convert(PyObject* others, PyObject* sample) {
 
 PyObject* heard(PyObject*, PyObject*) { return PyBool_FromLong(tensors::ranges_are_heard()); }
 
-PyMethodDef collate_method{"collate_samples", collate, METH_O, nullptr};
+PyMethodDef collate_method{"collate", collate, METH_O, nullptr};
 PyMethodDef convert_method{"convert_sample", convert, METH_O, nullptr};
 PyMethodDef heard_method{"ranges_are_heard", heard, METH_NOARGS, nullptr};
 
 }  // namespace
 
 void bind_collate(py::module_& m) {
-  m.attr("collate_samples") = py::reinterpret_steal<py::object>(PyCFunction_New(&collate_method, nullptr));
   m.def("sample_collator", [] {
     const py::capsule ring(new core::BatchRing(1),
                            [](void* made) { delete static_cast<core::BatchRing*>(made); });

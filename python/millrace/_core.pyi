@@ -1021,16 +1021,12 @@ def enter_stage(stage: int) -> int:
     clock counts this thread.
     """
 
-def collate_samples(samples: Any) -> Any:
-    """The batch that torch's default_collate makes of a list of samples, or NotImplemented for what it is to
-    be asked about itself.
+def sample_collator() -> Callable[[list[Any]], Any]:
+    """A function that returns the batch that torch's default_collate makes of a list of samples, or
+    NotImplemented if default_collate itself has to be asked. Its large tensors reuse the memory of earlier
+    ones that the program has dropped.
 
     src/tensors/sample_collator.h has the rules.
-    """
-
-def sample_collator() -> Callable[[Any], Any]:
-    """collate_samples with a ring of its own: its large tensors are made in memory that is used again when
-    nobody holds it any more.
     """
 
 def sample_converter(others: Callable[[Any], Any]) -> Callable[[Any], Any]:

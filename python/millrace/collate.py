@@ -247,7 +247,7 @@ _convert = _core.sample_converter(default_convert)
 
 
 def _collator() -> Callable[[Any], Any]:
-    """default_collate, its large tensors in memory that is used again when they are gone."""
+    """Return default_collate in C++; its large tensors reuse the memory of dropped ones."""
     natively = _core.sample_collator()
 
     def collate(samples: Any) -> Any:

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "device/picture_passes.h"
-#include "transforms/color_rows.h"
 #include "transforms/pixel_places.h"
 
 namespace millrace::device {
@@ -36,8 +35,7 @@ Seen seen(int32_t begin, int32_t length, int32_t size, PaddingMode mode) {
 // In their order.
 void add_jitter(const transforms::ColorJitterParams& jitter, std::vector<PictureStep>& steps) {
   for (const ColorOp op : jitter.order)
-    if (const auto step = transforms::color_step(jitter.step(op)))
-      steps.emplace_back(RecolorStep{step->kind, step->value});
+    if (auto step = picture_step(jitter.step(op), {})) steps.push_back(std::move(*step));
 }
 
 }  // namespace

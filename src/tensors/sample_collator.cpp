@@ -27,7 +27,7 @@ constexpr int kSlotsPerField = 3;
 
 class SampleCollator final : SampleTree {
  public:
-  explicit SampleCollator(core::BatchRing* ring) : ring_(ring) {}
+  explicit SampleCollator(core::BatchRing& ring) : ring_(ring) {}
 
   // Null: not for us.
   py::object collate(const py::list& samples) {
@@ -38,8 +38,8 @@ class SampleCollator final : SampleTree {
       if (row_ == 0 && !learn(sample.ptr())) return {};
       if (!write(root, sample.ptr(), false)) return {};
     }
-    if (ring_ != nullptr && stacked_ > 0 && ring_->slots() != kSlotsPerField * stacked_)
-      ring_->set_slots(kSlotsPerField * stacked_);
+    if (stacked_ > 0 && ring_.slots() != kSlotsPerField * stacked_)
+      ring_.set_slots(kSlotsPerField * stacked_);
     return count_ > 0 ? assembled(root) : py::object();
   }
 
@@ -132,15 +132,15 @@ class SampleCollator final : SampleTree {
   // A tensor over a slot of the ring. Null: torch allocates.
   py::object slot_for(const Node& node) {
     const size_t bytes = node.row_bytes * static_cast<size_t>(count_);
-    if (ring_ == nullptr || !node.row_major || bytes < kLargeBatch) return {};
-    auto lease = ring_->try_acquire(bytes);
+    if (!node.row_major || bytes < kLargeBatch) return {};
+    auto lease = ring_.try_acquire(bytes);
     if (!lease) return {};
     std::vector<int64_t> sizes{count_};
     sizes.insert(sizes.end(), node.sizes.begin(), node.sizes.end());
     return py::reinterpret_steal<py::object>(tensor_from_lease(std::move(*lease), sizes, node.element));
   }
 
-  core::BatchRing* const ring_;
+  core::BatchRing& ring_;
   int stacked_ = 0;  // leaves that torch stacks
   int64_t count_ = 0, row_ = 0;
   std::vector<py::object> owners_;  // of the pieces
@@ -157,7 +157,7 @@ bool a_mode_is_active() {
 
 }  // namespace
 
-PyObject* collate_samples(PyObject* samples, core::BatchRing* ring) {
+PyObject* collate_samples(PyObject* samples, core::BatchRing& ring) {
   if (!PyList_CheckExact(samples)) return nullptr;
   try {
     return a_mode_is_active()

@@ -12,14 +12,14 @@ struct _object;  // PyObject
 
 namespace millrace::tensors {
 
-// Large fields are in slots of the ring, if there is one and as long as it has free ones; its bound follows
-// the number of such fields. Without the ring each of them is new memory, which costs a page fault for each 4
-// KiB where malloc gives such blocks back to the system (glibc: 32 MiB and more).
+// Large fields are in slots of the ring as long as it has free ones; its bound follows the number of such
+// fields. New memory costs a page fault for each 4 KiB where malloc gives such blocks back to the system
+// (glibc: 32 MiB and more).
 //
 // A new reference, or null without an error: default_collate is to be asked, for the batch or for what is
 // wrong with it. So it is while a mode of torch's is active (set_default_device() is one), which may make
 // other tensors. Throws PythonError.
-_object* collate_samples(_object* samples, core::BatchRing* ring);
+_object* collate_samples(_object* samples, core::BatchRing& ring);
 
 // What torch's default_convert makes of one sample: containers of these very types are walked here, `others`
 // is asked about every leaf that it might change. A new reference. Throws PythonError.

@@ -18,7 +18,7 @@ void check_map(Interpolation interpolation, const Check& check) {
 }
 void check_operation(const AugmentOp& op, const Check& check) {
   check.probability(op.p);
-  check.require(op.kind != AugmentKind::hue && op.kind != AugmentKind::permute,
+  check.require(is_of_policies(op.kind),
                 "hue and permute are steps of ColorJitter and RandomPhotometricDistort, not of a policy");
   const auto finite = [](double v) { return std::abs(v) <= Check::kAny; };
   check.require(std::all_of(op.values.begin(), op.values.end(), finite) && finite(op.base),

@@ -98,8 +98,7 @@ struct Fits {
   // Positions stay finite numbers wherever it is applied.
   static bool computable(const std::vector<AugmentStep>& steps) {
     return std::all_of(steps.begin(), steps.end(), [](const AugmentStep& step) {
-      return computable(step.inverse) && std::abs(step.value) <= 1e9 && step.kind != AugmentKind::hue &&
-             step.kind != AugmentKind::permute &&
+      return computable(step.inverse) && std::abs(step.value) <= 1e9 && is_of_policies(step.kind) &&
              (step.kind != AugmentKind::posterize || (step.value >= 0 && step.value <= 8)) &&
              (step.kind != AugmentKind::gaussian_blur || step.value <= 10'000);
     });

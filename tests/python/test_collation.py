@@ -19,6 +19,7 @@ from torch.utils.data import default_collate, default_convert
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 Point = collections.namedtuple("Point", "x y")
+collate_samples = _core.sample_collator()
 collate, convert = native_collate(default_collate), native_collate(default_convert)
 
 
@@ -128,9 +129,9 @@ def test_batches_are_torchs(kind, count):
     expected = result(default_collate, samples)
     assert_same(result(collate, samples), expected)
     if kind in NATIVE:
-        assert_same(_core.collate_samples(samples), expected)
+        assert_same(collate_samples(samples), expected)
     elif count > 2:
-        assert _core.collate_samples(samples) is NotImplemented
+        assert collate_samples(samples) is NotImplemented
 
 
 @pytest.mark.parametrize("kind", [*NATIVE, *TORCHS])
@@ -174,7 +175,7 @@ def test_nothing_and_what_is_no_list_are_torchs():
 def test_a_default_device_and_other_modes_are_torchs_affair():
     here = torch.zeros(2)
     with torch.device("meta"):
-        assert _core.collate_samples([1, 2]) is NotImplemented
+        assert collate_samples([1, 2]) is NotImplemented
         assert collate([1, 2]).device.type == "meta" and collate([here]).device.type == "cpu"
     assert collate([1, 2]).device.type == "cpu"
     with torch.inference_mode():
@@ -238,7 +239,7 @@ class Key:
 
 def test_a_list_that_changes_meanwhile_is_no_crash():
     samples = Key.samples = [{Key(): 1, 2: torch.zeros(3)} for _ in range(20)]
-    assert _core.collate_samples(samples) is NotImplemented
+    assert collate_samples(samples) is NotImplemented
 
 
 def test_several_threads_at_once():

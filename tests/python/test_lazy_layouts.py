@@ -23,6 +23,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FILES = {**lazy_jpegs(), **decoded_files()}
 FLOATS, NORMAL = v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)
 Image = torchvision.tv_tensors.Image
+collate_samples = _core.sample_collator()
 
 FUSED = {
     "usual": [v2.ToImage(), FLOATS, NORMAL],
@@ -149,18 +150,16 @@ def test_images_are_collated_as_tensors():
     rows = [Image(torch.rand(40, 50, 3).permute(2, 0, 1)) for _ in range(3)]
     mixed = [planes[0], planes[1].as_subclass(torch.Tensor), rows[0]]
     for samples in (planes, rows, mixed, [{"image": image, "label": 1} for image in rows]):
-        ours, theirs = _core.collate_samples(samples), torch.utils.data.default_collate(samples)
+        ours, theirs = collate_samples(samples), torch.utils.data.default_collate(samples)
         assert ours is not NotImplemented
         assert outcome(lambda: ours) == outcome(lambda: theirs)
         for got, expected in ((ours, theirs),) if isinstance(ours, torch.Tensor) else ():
             assert type(got) is torch.Tensor and got.stride() == expected.stride()
     with torchvision.tv_tensors.set_return_type("TVTensor"):
-        assert _core.collate_samples(planes) is NotImplemented
+        assert collate_samples(planes) is NotImplemented
     masks = [torchvision.tv_tensors.Mask(torch.ones(4, 5)) for _ in range(2)]
-    assert _core.collate_samples(masks) is NotImplemented
-    assert (
-        _core.collate_samples([Image(torch.rand(3, 4, 5).requires_grad_()) for _ in "ab"]) is NotImplemented
-    )
+    assert collate_samples(masks) is NotImplemented
+    assert collate_samples([Image(torch.rand(3, 4, 5).requires_grad_()) for _ in "ab"]) is NotImplemented
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,7 @@ AugmentOp op_of(AugmentKind kind) {
 std::vector<AugmentKind> all_kinds() {
   std::vector<AugmentKind> kinds;
   for (int k = 0; k <= static_cast<int>(AugmentKind::gaussian_blur); ++k)
-    if (const auto kind = static_cast<AugmentKind>(k);
-        kind != AugmentKind::hue && kind != AugmentKind::permute)
-      kinds.push_back(kind);  // policies have neither
+    if (const auto kind = static_cast<AugmentKind>(k); is_of_policies(kind)) kinds.push_back(kind);
   return kinds;
 }
 
