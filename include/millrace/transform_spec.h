@@ -19,9 +19,16 @@
 
 namespace millrace {
 
+// Bounds of a number that is drawn uniformly.
+struct Range {
+  double min = 0, max = 0;
+  bool operator==(const Range&) const = default;
+};
+
 struct RandomResizedCrop {
   int32_t height = 0, width = 0;
-  double scale_min = 0.08, scale_max = 1.0, ratio_min = 3.0 / 4.0, ratio_max = 4.0 / 3.0;
+  Range scale{0.08, 1.0};             // share of the picture's area
+  Range ratio{3.0 / 4.0, 4.0 / 3.0};  // width / height
   Interpolation interpolation = Interpolation::bilinear;
   bool of_tensor = false;
   std::vector<Interpolation> interpolations{};  // one is drawn; empty: `interpolation`
@@ -69,7 +76,8 @@ struct Frame {
   Kind kind = Kind::pad;
   int32_t height = 0, width = 0;
   std::array<int32_t, 4> padding{};  // left, top, right, bottom
-  double side_min = 1, side_max = 4, p = 1;
+  Range side{1, 4};                  // zoom_out
+  double p = 1;                      // zoom_out
   std::array<uint8_t, 3> fill{};
   PaddingMode padding_mode = PaddingMode::constant;
 };
@@ -81,12 +89,6 @@ struct VerticalFlip {
 };
 struct ExifTranspose {
 };  // our option `ImageFolder(..., exif=True)`: turns the picture upright first; only at the front of a chain
-
-// Bounds of a number that is drawn uniformly.
-struct Range {
-  double min = 0, max = 0;
-  bool operator==(const Range&) const = default;
-};
 
 // To a size that depends on the picture's and on chance.
 struct DrawnResize {

@@ -1,5 +1,6 @@
 // Recorded pictures: the part of Pillow's core image that can wait, with its names, so that Pillow's own
 // methods can be called on it; and the pixels, when somebody looks.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -91,7 +92,7 @@ Interpolation interpolation_of(int resample) {
 RecordedPicture resize(const RecordedPicture& picture, const std::array<int64_t, 2>& size, int resample,
                        const std::array<float, 4>& box, bool may_begin_down) {
   const auto [width, height] = picture.size();
-  transforms::BoxResize how;
+  transforms::ResizeStep how;
   how.width = side(size[0]);
   how.height = side(size[1]);
   how.interpolation = interpolation_of(resample);
@@ -122,15 +123,13 @@ RecordedPicture transpose(const RecordedPicture& picture, int method) {
 }
 
 RecordedPicture recolor(const RecordedPicture& picture, const std::string& name, double factor) {
-  using transforms::ColorOp;
-  const bool hue = name == "hue";
+  const auto kind = std::find_if(transforms::kColorKinds.begin(), transforms::kColorKinds.end(),
+                                 [&](AugmentKind one) { return name_of(one) == name; });
+  if (kind == transforms::kColorKinds.end()) throw NotRecorded();
+  const bool hue = *kind == AugmentKind::hue;
   if (!(hue ? factor >= -0.5 && factor <= 0.5 : factor >= 0 && factor <= 1e9)) throw NotRecorded();
   if (hue && picture.mode() == Mode::grey) throw NotRecorded();
-  if (hue) return picture.recolor(ColorOp::hue, factor);
-  if (name == "brightness") return picture.recolor(ColorOp::brightness, factor);
-  if (name == "contrast") return picture.recolor(ColorOp::contrast, factor);
-  if (name == "saturation") return picture.recolor(ColorOp::saturation, factor);
-  throw NotRecorded();
+  return picture.recolor(*kind, factor);
 }
 
 // One byte for each of 256, for each channel; of a grey picture once.

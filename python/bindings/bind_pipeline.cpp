@@ -5,171 +5,81 @@
 #include "chain_dicts.h"
 #include "millrace/error.h"
 #include "tensors/tensor.h"
+#include "transforms/ops/operations.h"
 
 namespace millrace::python {
 namespace {
 
-py::dict named(const char* op) {
-  py::dict d;
-  d["op"] = op;
-  return d;
-}
+// Writes a decision into a dict, as Operation::describe() tells it.
+struct DictWriter {
+  py::dict& dict;
 
-py::dict box_dict(const char* op, const base::Rect& box) {
-  py::dict d = named(op);
-  d["top"] = box.top;
-  d["left"] = box.left;
-  d["height"] = box.height;
-  d["width"] = box.width;
-  return d;
-}
-
-py::list box_list(const std::vector<base::Rect>& boxes) {
-  py::list list;
-  for (const base::Rect& box : boxes) list.append(py::make_tuple(box.top, box.left, box.height, box.width));
-  return list;
-}
-
-py::dict flip_dict(const char* op, bool applied) {
-  py::dict d = named(op);
-  d["flip"] = applied;
-  return d;
-}
-
-py::dict color_dict(const transforms::ColorJitterParams& color) {
-  py::dict d;
-  py::list order;
-  for (const transforms::ColorOp op : color.order) {
-    if (op == transforms::ColorOp::none) continue;
-    const transforms::AugmentStep step = color.step(op);
-    order.append(name_of(step.kind));
-    d[name_of(step.kind)] = step.value;
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    dict[name] = py::cast(value);
   }
-  d["order"] = order;
-  return d;
-}
-
-py::dict affine_dict(const transforms::AffineParams& affine, const transforms::InverseAffine& inverse) {
-  py::dict d = named(affine.rotation ? "random_rotation" : "random_affine");
-  d["angle"] = affine.angle;
-  if (!affine.rotation) {
-    d["translate"] = py::make_tuple(affine.translate_x, affine.translate_y);
-    d["scale"] = affine.scale;
-    d["shear"] = py::make_tuple(affine.shear_x, affine.shear_y);
-  }
-  d["inverse"] = py::make_tuple(inverse[0], inverse[1], inverse[2], inverse[3], inverse[4], inverse[5]);
-  return d;
-}
-
-constexpr const char* kInterpolationNames[] = {"nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"};
-
-py::dict perspective_dict(const transforms::OpParams& op) {
-  py::dict d = named("random_perspective");
-  d["applied"] = op.applied;
-  if (!op.applied) return d;
-  d["corners"] = py::cast(op.perspective.corners);
-  d["coefficients"] = py::cast(op.perspective.inverse);
-  return d;
-}
-
-py::list ops_list(const std::vector<transforms::AugmentStep>& steps) {
-  py::list ops;
-  for (const transforms::AugmentStep& step : steps) {
-    py::dict made;
-    made["kind"] = name_of(step.kind);
-    made["value"] = step.value;
-    if (step.inverse != transforms::InverseAffine{1, 0, 0, 0, 1, 0}) {
-      made["inverse"] = py::cast(step.inverse);
-      made["interpolation"] = py::cast(kInterpolationNames[static_cast<size_t>(step.interpolation)]);
+  void operator()(const char* name, Interpolation value) { dict[name] = name_of(value); }
+  void operator()(const char* name, const std::vector<transforms::AugmentStep>& steps) {
+    py::list ops;
+    for (const transforms::AugmentStep& step : steps) {
+      py::dict made;
+      made["kind"] = millrace::name_of(step.kind);
+      made["value"] = step.value;
+      if (step.inverse != transforms::kNoMap) {
+        made["inverse"] = py::cast(step.inverse);
+        made["interpolation"] = name_of(step.interpolation);
+      }
+      ops.append(made);
     }
-    ops.append(made);
+    dict[name] = ops;
   }
-  return ops;
-}
-
-py::dict policy_dict(const std::vector<transforms::AugmentStep>& steps) {
-  py::dict d = named("augment_policy");
-  d["ops"] = ops_list(steps);
-  return d;
-}
-
-py::dict mix_dict(const transforms::MixParams& mix) {
-  py::dict d = named("augmix");
-  d["share"] = mix.share;
-  py::list copies;
-  for (const transforms::MixParams::Copy& copy : mix.copies) {
-    py::dict made;
-    made["share"] = copy.share;
-    made["ops"] = ops_list(copy.steps);
-    copies.append(made);
+  void operator()(const char* name, const std::vector<transforms::MixParams::Copy>& copies) {
+    py::list list;
+    for (const transforms::MixParams::Copy& copy : copies) {
+      py::dict made;
+      made["share"] = copy.share;
+      DictWriter{made}("ops", copy.steps);
+      list.append(made);
+    }
+    dict[name] = list;
   }
-  d["copies"] = copies;
-  return d;
-}
+  void operator()(const char* name, const std::vector<base::Rect>& boxes) {
+    py::list list;
+    for (const base::Rect& box : boxes) list.append(py::make_tuple(box.top, box.left, box.height, box.width));
+    dict[name] = list;
+  }
+  void box(const base::Rect& box) {
+    dict["top"] = box.top;
+    dict["left"] = box.left;
+    dict["height"] = box.height;
+    dict["width"] = box.width;
+  }
+  void colors(const transforms::ColorJitterParams& color) {
+    py::list order;
+    for (const transforms::ColorOp op : color.order) {
+      if (op == transforms::ColorOp::none) continue;
+      const transforms::AugmentStep step = color.step(op);
+      order.append(millrace::name_of(step.kind));
+      dict[millrace::name_of(step.kind)] = step.value;
+    }
+    dict["order"] = order;
+  }
+
+  static const char* name_of(Interpolation value) {
+    return transforms::kNamesOf<Interpolation>[static_cast<size_t>(value)];
+  }
+};
 
 py::dict decision(const transforms::OpParams& op) {
   py::dict d;
-  switch (op.kind) {
-    case transforms::OpParams::Kind::resized_crop:
-      d = box_dict("random_resized_crop", op.box);
-      d["interpolation"] = kInterpolationNames[static_cast<size_t>(op.interpolation)];
-      break;
-    case transforms::OpParams::Kind::crop: return box_dict("random_crop", op.box);
-    case transforms::OpParams::Kind::frame:
-      d = box_dict("frame", op.box);
-      d["applied"] = op.applied;
-      break;
-    case transforms::OpParams::Kind::resize:
-      d = named("drawn_resize");
-      d["height"] = op.box.height;
-      d["width"] = op.box.width;
-      d["interpolation"] = kInterpolationNames[static_cast<size_t>(op.interpolation)];
-      break;
-    case transforms::OpParams::Kind::perspective: return perspective_dict(op);
-    case transforms::OpParams::Kind::flip_horizontal: return flip_dict("horizontal_flip", op.applied);
-    case transforms::OpParams::Kind::flip_vertical: return flip_dict("vertical_flip", op.applied);
-    case transforms::OpParams::Kind::orientation:
-      d = named("exif_transpose");
-      d["orientation"] = op.orientation;
-      break;
-    case transforms::OpParams::Kind::color_jitter:
-      d = color_dict(op.color);
-      d["op"] = "color_jitter";
-      d["applied"] = op.applied;
-      break;
-    case transforms::OpParams::Kind::distort:
-      d = color_dict(op.color);
-      d["op"] = "photometric_distort";
-      d["permutation"] =
-          op.applied ? py::make_tuple(op.permutation & 3, op.permutation >> 2 & 3, op.permutation >> 4 & 3)
-                     : py::object(py::none());
-      break;
-    case transforms::OpParams::Kind::choice:
-      d = named("random_choice");
-      d["chosen"] = op.chosen;
-      break;
-    case transforms::OpParams::Kind::noise:
-      d = named("gaussian_noise");
-      d["key"] = op.noise;
-      break;
-    case transforms::OpParams::Kind::affine: return affine_dict(op.affine, op.inverse);
-    case transforms::OpParams::Kind::grayscale:
-      d = named("random_grayscale");
-      d["applied"] = op.applied;
-      break;
-    case transforms::OpParams::Kind::blur:
-      d = named("gaussian_blur");
-      d["applied"] = op.applied;
-      if (op.applied) d["sigma"] = op.sigma;
-      break;
-    case transforms::OpParams::Kind::policy: return policy_dict(op.steps);
-    case transforms::OpParams::Kind::mix: return mix_dict(op.mix);
-    case transforms::OpParams::Kind::erase:
-      d = box_dict("random_erasing", op.box);
-      d["applied"] = op.applied;
-      if (!op.more_boxes.empty()) d["more"] = box_list(op.more_boxes);
-      break;
-  }
+  transforms::any_transform([&]<class T>(std::type_identity<T>) {
+    using transforms::Operation;
+    if (op.kind != transforms::kKindOf<T>) return false;
+    d["op"] = Operation<T>::key;
+    DictWriter write{d};
+    if constexpr (requires { Operation<T>::describe(write, op); }) Operation<T>::describe(write, op);
+    return true;
+  });
   return d;
 }
 

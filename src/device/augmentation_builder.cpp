@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "device/picture_passes.h"
+#include "transforms/ops/color_jitter.h"
+#include "transforms/ops/grayscale.h"
 #include "transforms/pixel_places.h"
 
 namespace millrace::device {
 namespace {
 
 using transforms::ColorOp;
+using transforms::kColorKinds;
 
 bool inside(const base::Rect& box, int32_t width, int32_t height) {
   return box.left >= 0 && box.top >= 0 && box.width <= width - box.left && box.height <= height - box.top;
@@ -32,11 +35,10 @@ Seen seen(int32_t begin, int32_t length, int32_t size, PaddingMode mode) {
   return high < 0 ? Seen{0, 1} : Seen{low, high - low + 1};  // an input is never empty
 }
 
-// In their order.
-void add_jitter(const transforms::ColorJitterParams& jitter, std::vector<PictureStep>& steps) {
-  for (const ColorOp op : jitter.order)
-    if (auto step = picture_step(jitter.step(op), {})) steps.push_back(std::move(*step));
-}
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
 
 }  // namespace
 
@@ -107,25 +109,40 @@ void AugmentationBuilder::flip_vertical() {
   flip_y_ = !flip_y_;
 }
 
-void AugmentationBuilder::color_jitter(const transforms::ColorJitterParams& jitter) {
-  const auto& order = jitter.order;
-  if (std::all_of(order.begin(), order.end(), [](ColorOp op) { return op == ColorOp::none; })) return;
-  if (!coloured() && !stepping()) {
-    made_.jitter = jitter;
+// The kernel's jitter has each property once, and then grey.
+void AugmentationBuilder::recolor(const RecolorStep& step) {
+  auto& order = made_.jitter.order;
+  const auto kind = std::find(kColorKinds.begin(), kColorKinds.end(), step.kind);
+  if (stepping() || made_.grayscale || kind == kColorKinds.end()) return add(step);
+  if (step.kind == AugmentKind::saturation && step.value == 0) {
+    made_.grayscale = true;
     return;
   }
-  begin_steps();
-  add_jitter(jitter, made_.steps);
+  const auto op = static_cast<ColorOp>(kind - kColorKinds.begin());
+  const auto end = std::find(order.begin(), order.end(), ColorOp::none);
+  if (std::find(order.begin(), end, op) != end) return add(step);
+  *end = op;
+  made_.jitter.amount(op) = step.value;
 }
 
-void AugmentationBuilder::grayscale() {
-  if (stepping()) return add(RecolorStep{AugmentKind::saturation, 0});
-  made_.grayscale = true;
+void AugmentationBuilder::take(const PictureStep& step) {
+  std::visit(Overloaded{[&](const transforms::TransposeStep&) { transpose(); },
+                        [&](const MoveStep& t) {
+                          crop(t.box, t.mode, t.fill);
+                          if (t.flip_horizontal) flip_horizontal();
+                          if (t.flip_vertical) flip_vertical();
+                        },
+                        [&](const ResizeStep& t) {
+                          if (t.extent_x) return add(t);
+                          resize(t.width, t.height, t.interpolation, t.of_tensor);
+                        },
+                        [&](const RecolorStep& t) { recolor(t); }, [&](const auto& other) { add(other); }},
+             step);
 }
 
 void AugmentationBuilder::add(PictureStep step) {
   begin_steps();
-  const auto [width, height] = size_behind(step, {width_, height_});
+  const auto [width, height] = size_after(step, {width_, height_});
   width_ = width;
   height_ = height;
   made_.steps.push_back(std::move(step));
@@ -135,8 +152,8 @@ void AugmentationBuilder::add(PictureStep step) {
 void AugmentationBuilder::begin_steps() {
   if (stepping()) return;
   made_.first = {width_, height_};
-  add_jitter(made_.jitter, made_.steps);
-  if (made_.grayscale) made_.steps.emplace_back(RecolorStep{AugmentKind::saturation, 0});
+  transforms::add_colors(made_.jitter, made_.steps);
+  if (made_.grayscale) made_.steps.emplace_back(transforms::kToGrey);
   made_.jitter = {};
   made_.grayscale = false;
 }
@@ -149,7 +166,6 @@ bool AugmentationBuilder::coloured() const {
 }
 
 std::optional<Augmentation> AugmentationBuilder::result() const {
-  if (!possible_) return std::nullopt;
   Augmentation result = made_;
   if (!resized_) result.width = made_.crop.width, result.height = made_.crop.height;
   result.flip_horizontal = flip_x_;

@@ -33,25 +33,24 @@ class AugmentationBuilder {
   void resize(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor = false);
   void flip_horizontal();
   void flip_vertical();
-  void color_jitter(const transforms::ColorJitterParams& jitter);
-  void grayscale();
-  // Moves; its box is in the picture as it is now.
-  void add(PictureStep step);
+  // Any step; boxes are in the picture as it is now.
+  void take(const transforms::PictureStep& step);
   void numbers(FinishedNumbers numbers) { made_.numbers = std::move(numbers); }
-  void something_else() { possible_ = false; }
 
   // Empty: not on the device.
   std::optional<Augmentation> result() const;
 
  private:
   bool coloured() const;
+  void recolor(const transforms::RecolorStep& step);
+  void add(transforms::PictureStep step);
   bool stepping() const { return !made_.steps.empty(); }
   void begin_steps();
   void resize_to(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor);
 
   Augmentation made_;
   int32_t width_, height_;
-  bool resized_ = false, flip_x_ = false, flip_y_ = false, possible_ = true;
+  bool resized_ = false, flip_x_ = false, flip_y_ = false;
 };
 
 }  // namespace millrace::device

@@ -9,7 +9,7 @@
 #include "transforms/chain.h"
 #include "transforms/image_pipeline.h"
 #include "transforms/params.h"
-#include "transforms/step_geometry.h"
+#include "transforms/picture_size.h"
 
 namespace millrace::device {
 

@@ -1,6 +1,6 @@
 // fused_augment: decoded pictures, each of its own size, to a normalised batch: crop, antialiased resize,
 // flips, colour jitter, grey, cast and normalise, with no picture in between in memory (but one of the
-// output's size where contrast needs the mean); or crop, resize and flips, then any steps (picture_steps.h),
+// output's size where contrast needs the mean); or crop, resize and flips, then any steps (transforms/picture_steps.h),
 // each of which reads a picture in memory and writes one. Noise and erased rectangles come last, in the
 // batch.
 //
@@ -18,9 +18,9 @@
 #include "device/batch_images.h"
 #include "device/finished_numbers.h"
 #include "device/kernel_launch.h"
-#include "device/picture_steps.h"
 #include "millrace/transform_spec.h"
 #include "transforms/params.h"
+#include "transforms/picture_steps.h"
 
 namespace millrace::device {
 
@@ -43,7 +43,7 @@ struct Augmentation {
   bool transposed = false;
   // What comes behind crop, resize and flips; then the colours are steps, too, and it begins with a picture
   // of size `first`.
-  std::vector<PictureStep> steps{};
+  transforms::PictureSteps steps{};
   transforms::PictureSize first{};
   FinishedNumbers numbers{};  // of a batch of floats; noise: of f32
 };

@@ -33,6 +33,10 @@ class Compiler {
     return std::move(made_);
   }
 
+  // The CPU's alone: why_not_steps() refuses them.
+  void operator()(const transforms::TransposeStep&) {}
+  void operator()(const transforms::PointStep&) {}
+
   void operator()(const MoveStep& t) {
     const Pass::Move move{t.box.left, t.box.top, t.flip_horizontal, t.flip_vertical, t.mode};
     add(PassKind::move, {t.box.width, t.box.height}, [&](Pass& p) {
@@ -121,9 +125,9 @@ class Compiler {
     uint8_t result = picture;
     for (size_t i = 0; i < t.params.copies.size(); ++i) {
       const auto& copy = t.params.copies[i];
-      slot_ = picture;
-      for (const transforms::AugmentStep& step : copy.steps)
-        if (const auto made = step_of(step, t.fill)) std::visit(*this, *made);
+      transforms::PictureSteps steps;
+      for (const transforms::AugmentStep& step : copy.steps) add_operation(step, t.fill, steps);
+      apply(steps, picture);
       if (!t.blended) {
         made_.sums = true;
         add_pass(PassKind::add_share, slot_, size_, [&](Pass& p) {
@@ -153,17 +157,6 @@ class Compiler {
     }
     kept_ = 0;
     slot_ = result;
-  }
-
-  static std::optional<PictureStep> step_of(const transforms::AugmentStep& step,
-                                            const std::array<uint8_t, 3>& fill) {
-    if (is_map(step.kind)) {
-      if (step.inverse == InverseAffine{1, 0, 0, 0, 1, 0}) return std::nullopt;
-      return MapStep{step.inverse, step.interpolation, fill};
-    }
-    const auto color = transforms::color_step(step);
-    if (!color) return std::nullopt;
-    return RecolorStep{color->kind, color->value};
   }
 
  private:
@@ -262,17 +255,6 @@ std::string text_of(PictureSize size) {
 
 }  // namespace
 
-std::optional<PictureStep> picture_step(const transforms::AugmentStep& step,
-                                        const std::array<uint8_t, 3>& fill) {
-  return Compiler::step_of(step, fill);
-}
-
-PictureSize size_behind(const PictureStep& step, PictureSize in) {
-  if (const auto* move = std::get_if<MoveStep>(&step)) return {move->box.width, move->box.height};
-  if (const auto* resize = std::get_if<ResizeStep>(&step)) return {resize->width, resize->height};
-  return in;
-}
-
 PicturePasses passes_of(PictureSize first, std::span<const PictureStep> steps) {
   Compiler compiler(first);
   compiler.apply(steps, 0);
@@ -299,7 +281,12 @@ std::string why_not_steps(PictureSize first, std::span<const PictureStep> steps,
       if (map->interpolation > Interpolation::bicubic) return "perspectives are nearest, bilinear or bicubic";
     if (const auto* mix = std::get_if<MixStep>(&step))
       if (mix->params.copies.empty()) return "a mix has one copy or more";
-    size = size_behind(step, size);
+    if (std::holds_alternative<transforms::TransposeStep>(step) ||
+        std::holds_alternative<transforms::PointStep>(step))
+      return "turns and tables are made on the CPU";
+    if (const auto* resize = std::get_if<ResizeStep>(&step); resize && resize->extent_x)
+      return "a resize is of the whole picture";
+    size = size_after(step, size);
     if (size.width <= 0 || size.height <= 0) return "a step leaves nothing of its picture";
     if (problem.empty()) problem = too_large();
   }

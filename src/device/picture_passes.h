@@ -7,9 +7,18 @@
 #include <vector>
 
 #include "device/pass.h"
-#include "device/picture_steps.h"
+#include "transforms/picture_steps.h"
 
 namespace millrace::device {
+
+using transforms::BlurStep;
+using transforms::MapStep;
+using transforms::MixStep;
+using transforms::MoveStep;
+using transforms::PerspectiveStep;
+using transforms::PictureStep;
+using transforms::RecolorStep;
+using transforms::ResizeStep;
 
 // Pictures between two steps have at most so many times the pixels of the result, and there are at most so
 // many passes: bounds of memory and time. What is beyond is the CPU's.

@@ -20,7 +20,7 @@ class StepBatch {
  public:
   // Picture `sample` of the batch, which begins as `first` and goes through the steps; call it for rising
   // numbers.
-  void add(int32_t sample, transforms::PictureSize first, std::span<const PictureStep> steps);
+  void add(int32_t sample, transforms::PictureSize first, std::span<const transforms::PictureStep> steps);
 
   bool empty() const { return pictures_.empty(); }
   size_t bytes() const;

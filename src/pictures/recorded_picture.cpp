@@ -10,14 +10,17 @@
 #include "codecs/picture_decoder.h"
 #include "millrace/error.h"
 #include "transforms/color_rows.h"
+#include "transforms/ops/exif_transpose.h"
+#include "transforms/ops/grayscale.h"
 #include "transforms/pixel_buffer.h"
 #include "transforms/sample_plan.h"
 #include "transforms/stage_runner.h"
 
 namespace millrace::pictures {
 
-using transforms::OpParams;
+using transforms::MoveStep;
 using transforms::PictureSize;
+using transforms::PictureStep;
 
 // Pixels, where there are any, were written before `ready`, and stay.
 struct RecordedPicture::Source {
@@ -81,14 +84,6 @@ void pack_row(const uint8_t* row, int32_t width, RecordedPicture::Layout layout,
   std::memcpy(to, row, 3);
 }
 
-OpParams decision(OpParams::Kind kind, int orientation = 1) {
-  OpParams decided;
-  decided.kind = kind;
-  decided.applied = true;
-  decided.orientation = orientation;
-  return decided;
-}
-
 }  // namespace
 
 class RecordedPicture::Renderer {
@@ -100,7 +95,7 @@ class RecordedPicture::Renderer {
     base::ImageView in{};
     for (size_t i = 0; i < picture.segments_.size(); ++i) {
       const Segment& segment = picture.segments_[i];
-      transforms::make_sample_plan(segment.chain, segment.in, segment.params, buffers_.plan);
+      transforms::make_sample_plan(segment.steps, segment.in, buffers_.plan);
       const base::Rect need = buffers_.plan.region;
       const base::ImageView region = i == 0 ? decode(picture.source_, need) : in.part(need);
       if (i + 1 == picture.segments_.size()) return region;
@@ -111,11 +106,8 @@ class RecordedPicture::Renderer {
   }
 
   base::ImageView pixels(const RecordedPicture& picture) {
-    if (picture.segments_.size() == 1) {
-      const transforms::Chain& chain = picture.segments_[0].chain;
-      if (chain.steps.empty())
-        return decode(picture.source_, {0, 0, picture.size_.width, picture.size_.height});
-    }
+    if (picture.segments_.size() == 1 && picture.segments_[0].steps.empty())
+      return decode(picture.source_, {0, 0, picture.size_.width, picture.size_.height});
     const base::ImageView region = prepare(picture);
     const base::ImageView out = buffers_.result.resize(picture.size_.width, picture.size_.height);
     buffers_.runner.run(buffers_.plan, region, out);
@@ -216,7 +208,7 @@ RecordedPicture RecordedPicture::of_pixels(PictureSize size, Mode mode, const ui
 
 RecordedPicture::RecordedPicture(std::shared_ptr<Source> source)
     : source_(std::move(source)), size_(source_->size), mode_(source_->grey ? Mode::grey : Mode::rgb) {
-  segments_.push_back({size_, {}, {}});
+  segments_.push_back({size_, {}});
 }
 
 PictureSize RecordedPicture::stored_size() const { return source_->size; }
@@ -225,104 +217,56 @@ RecordedPicture::Decoded RecordedPicture::last_decode() { return renderer().last
 size_t RecordedPicture::waiting_bytes() const { return source_->bytes.size(); }
 int RecordedPicture::renders() const { return source_->renders.load(std::memory_order_relaxed); }
 
-void RecordedPicture::add(transforms::PictureSpec spec, const OpParams* decided) {
-  Segment& segment = segments_.back();
-  const auto op = static_cast<uint32_t>(segment.chain.steps.size());
-  segment.chain.steps.push_back({std::move(spec), op});
-  if (decided) {
-    segment.params.ops.push_back(*decided);
-    segment.params.ops.back().op = op;
-  }
-  size_ = transforms::size_after(segment.chain.steps.back(), size_,
-                                 decided ? &segment.params.ops.back() : nullptr);
-}
-
-RecordedPicture RecordedPicture::with(transforms::PictureSpec spec, OpParams::Kind kind) const {
+RecordedPicture RecordedPicture::with(PictureStep step) const {
   RecordedPicture result = *this;
-  const OpParams decided = decision(kind);
-  result.add(std::move(spec), &decided);
+  result.size_ = size_after(step, size_);
+  result.segments_.back().steps.push_back(std::move(step));
   return result;
 }
 
-RecordedPicture RecordedPicture::crop(base::Rect box) const {
-  RecordedPicture result = *this;
-  result.add(transforms::Crop{box}, nullptr);
-  return result;
-}
+RecordedPicture RecordedPicture::crop(base::Rect box) const { return with(MoveStep{box}); }
 
 RecordedPicture RecordedPicture::pad(const std::array<int32_t, 4>& padding,
                                      std::array<uint8_t, 3> fill) const {
-  Frame frame;
-  frame.padding = padding;
-  frame.fill = fill;
-  RecordedPicture result = *this;
-  result.add(frame, nullptr);
-  return result;
+  const auto [left, top, right, bottom] = padding;
+  const auto [width, height] = transforms::padded(size_, {left, top, right, bottom});
+  return with(MoveStep{{-left, -top, width, height}, false, false, PaddingMode::constant, fill});
 }
 
-RecordedPicture RecordedPicture::resize(const transforms::BoxResize& how) const {
-  RecordedPicture result = *this;
-  result.add(how, nullptr);
-  return result;
-}
+RecordedPicture RecordedPicture::resize(const transforms::ResizeStep& how) const { return with(how); }
 
 RecordedPicture RecordedPicture::turn(int orientation) const {
-  if (orientation == 2) return with(HorizontalFlip{1}, OpParams::Kind::flip_horizontal);
-  if (orientation == 4) return with(VerticalFlip{1}, OpParams::Kind::flip_vertical);
-  if (orientation == 3) return turn(2).turn(4);
   RecordedPicture result = *this;
-  if (!segments_.back().chain.steps.empty()) result.segments_.push_back({size_, {}, {}});
-  const OpParams decided = decision(OpParams::Kind::orientation, orientation);
-  result.add(ExifTranspose{}, &decided);
+  if (transforms::swaps_axes(orientation) && !segments_.back().steps.empty())
+    result.segments_.push_back({size_, {}});
+  transforms::PictureSteps steps;
+  transforms::turn_upright(orientation, size_, steps);
+  for (PictureStep& step : steps) result = result.with(std::move(step));
   return result;
 }
 
 RecordedPicture RecordedPicture::in(Mode mode) const {
-  RecordedPicture result = *this;
-  if (mode == Mode::grey && mode_ == Mode::rgb) result.add(Grayscale{}, nullptr);
+  RecordedPicture result = mode == Mode::grey && mode_ == Mode::rgb ? with(transforms::kToGrey) : *this;
   result.mode_ = mode;
   return result;
 }
 
-RecordedPicture RecordedPicture::recolor(transforms::ColorOp op, double factor) const {
-  OpParams decided = decision(OpParams::Kind::color_jitter);
-  decided.color.order[0] = op;
-  switch (op) {
-    case transforms::ColorOp::brightness: decided.color.brightness = factor; break;
-    case transforms::ColorOp::contrast: decided.color.contrast = factor; break;
-    case transforms::ColorOp::saturation: decided.color.saturation = factor; break;
-    case transforms::ColorOp::hue: decided.color.hue = factor; break;
-    case transforms::ColorOp::none: break;
-  }
-  RecordedPicture result = *this;
-  result.add(ColorJitter{}, &decided);
-  return result;
+RecordedPicture RecordedPicture::recolor(AugmentKind kind, double value) const {
+  return with(transforms::RecolorStep{kind, value});
 }
 
 RecordedPicture RecordedPicture::permute(const std::array<uint8_t, 3>& from) const {
-  OpParams decided = decision(OpParams::Kind::distort);
-  decided.permutation = static_cast<uint8_t>(from[0] | from[1] << 2 | from[2] << 4);
-  RecordedPicture result = *this;
-  result.add(PhotometricDistort{}, &decided);
-  return result;
+  return recolor(AugmentKind::permute, from[0] | from[1] << 2 | from[2] << 4);
 }
 
 RecordedPicture RecordedPicture::point(const std::array<uint8_t, 3 * 256>& table) const {
-  RecordedPicture result = *this;
-  result.add(transforms::PointTable{std::make_shared<const std::array<uint8_t, 3 * 256>>(table)}, nullptr);
-  return result;
+  return with(transforms::PointStep{std::make_shared<const std::array<uint8_t, 3 * 256>>(table)});
 }
 
 RecordedPicture RecordedPicture::map(const transforms::InverseAffine& inverse, Interpolation interpolation,
                                      std::array<uint8_t, 3> fill) const {
-  OpParams decided = decision(OpParams::Kind::affine);
-  decided.inverse = inverse;
-  RandomAffine spec;
-  spec.interpolation = interpolation;
-  spec.fill = fill;
-  RecordedPicture result = *this;
-  result.add(spec, &decided);
-  return result;
+  if (inverse == transforms::kNoMap) return *this;
+  return with(transforms::MapStep{inverse, interpolation, fill});
 }
 
 int RecordedPicture::bytes_of(Layout layout) {

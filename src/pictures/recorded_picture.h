@@ -17,9 +17,7 @@
 #include <vector>
 
 #include "base/geometry.h"
-#include "transforms/chain.h"
-#include "transforms/params.h"
-#include "transforms/step_geometry.h"
+#include "transforms/picture_steps.h"
 #include "transforms/value_table.h"
 
 namespace millrace::pictures {
@@ -55,11 +53,11 @@ class RecordedPicture {
   // Each adds a step. Sides are > 0, at most kMaxSide.
   static constexpr int32_t kMaxSide = 1 << 20;
   RecordedPicture crop(base::Rect box) const;
-  RecordedPicture resize(const transforms::BoxResize& how) const;
+  RecordedPicture resize(const transforms::ResizeStep& how) const;
   RecordedPicture turn(int orientation) const;  // what puts a picture of this EXIF orientation upright
   RecordedPicture in(Mode mode) const;
-  RecordedPicture recolor(transforms::ColorOp op,
-                          double factor) const;  // factors as ColorJitterParams has them
+  // An operation that is no map; its value as AugmentStep's.
+  RecordedPicture recolor(AugmentKind kind, double value) const;
   // Channel c becomes what channel from[c] was; a permutation of 0, 1, 2.
   RecordedPicture permute(const std::array<uint8_t, 3>& from) const;
   RecordedPicture point(const std::array<uint8_t, 3 * 256>& table) const;
@@ -92,13 +90,11 @@ class RecordedPicture {
   // Steps over pixels, of which only the first may turn.
   struct Segment {
     transforms::PictureSize in;
-    transforms::Chain chain;
-    transforms::SampleParams params;
+    transforms::PictureSteps steps;
   };
   explicit RecordedPicture(std::shared_ptr<Source> source);
   static Renderer& renderer();
-  void add(transforms::PictureSpec spec, const transforms::OpParams* decided);
-  RecordedPicture with(transforms::PictureSpec spec, transforms::OpParams::Kind kind) const;
+  RecordedPicture with(transforms::PictureStep step) const;
 
   std::shared_ptr<Source> source_;
   std::vector<Segment> segments_;  // at least one

@@ -7,7 +7,7 @@
 
 #include "transforms/index_list.h"
 #include "transforms/params.h"
-#include "transforms/step_geometry.h"
+#include "transforms/picture_size.h"
 
 namespace millrace::transforms {
 

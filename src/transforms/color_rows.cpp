@@ -34,12 +34,6 @@ void look_up(const uint8_t* row, int32_t width, const uint8_t* table, uint8_t* o
 
 }  // namespace
 
-std::optional<ColorStep> color_step(const AugmentStep& step) {
-  const bool blurs_nothing = step.kind == AugmentKind::gaussian_blur && !(step.value > 0);
-  if (step.kind == AugmentKind::identity || is_map(step.kind) || blurs_nothing) return std::nullopt;
-  return ColorStep{step.kind, step.value};
-}
-
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out) {
   for (const ColorStep& step : steps) {
     if (step.table != nullptr)

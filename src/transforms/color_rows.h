@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "base/geometry.h"
@@ -38,9 +37,6 @@ class PictureChange {
   uint8_t level_ = 0;                                // contrast
   std::array<std::array<uint8_t, 256>, 3> table_{};  // autocontrast, equalize
 };
-
-// What an operation of a policy does to finished pixels; nothing, when that is nothing or a map.
-std::optional<ColorStep> color_step(const AugmentStep& step);
 
 // What Pillow's ImageEnhance.Contrast blends with: the rounded mean of the grey picture.
 uint8_t mean_grey(base::ImageView picture);

@@ -7,7 +7,7 @@
 #include "base/sample_key.h"
 #include "transforms/chain.h"
 #include "transforms/params.h"
-#include "transforms/step_geometry.h"
+#include "transforms/picture_size.h"
 
 namespace millrace::transforms {
 

@@ -7,9 +7,9 @@
 #include "transforms/chain.h"
 #include "transforms/draws.h"
 #include "transforms/kernels.h"
+#include "transforms/ops/operations.h"
 #include "transforms/sample_plan.h"
 #include "transforms/stage_runner.h"
-#include "transforms/step_geometry.h"
 #include "transforms/value_table.h"
 
 namespace millrace::transforms {
@@ -28,56 +28,34 @@ void check_picture(int32_t width, int32_t height) {
                     " pixels (height x width) cannot be transformed; both must be > 0");
 }
 
-// The size behind a step when no picture's own size comes through. `before`: the one in front of the step.
-struct FixedSize {
-  std::optional<PictureSize> before;
-  using Size = std::optional<PictureSize>;
-  Size operator()(const RandomResizedCrop& t) const { return PictureSize{t.width, t.height}; }
-  Size operator()(const CenterCrop& t) const { return PictureSize{t.width, t.height}; }
-  Size operator()(const RandomCrop& t) const { return PictureSize{t.width, t.height}; }
-  Size operator()(const BoxResize& t) const { return PictureSize{t.width, t.height}; }
-  Size operator()(const Crop& t) const { return PictureSize{t.box.width, t.box.height}; }
-  Size operator()(const Resize& t) const {
-    if (t.width > 0) return PictureSize{t.width, t.height};
-    return before ? Size(resized_size(t, *before)) : std::nullopt;
-  }
-  Size operator()(const Frame& t) const {
-    switch (t.kind) {
-      case Frame::Kind::center:
-      case Frame::Kind::anywhere: return PictureSize{t.width, t.height};
-      case Frame::Kind::zoom_out: return std::nullopt;
-      case Frame::Kind::pad: break;
-    }
-    if (!before) return std::nullopt;
-    const base::Rect box = frame_box(t, *before, nullptr);
-    return PictureSize{box.width, box.height};
-  }
-  Size operator()(const DrawnResize&) const { return std::nullopt; }
-  Size operator()(const Choice& t) const {
-    Size first;
-    for (size_t i = 0; i < t.branches->lists.size(); ++i) {
-      const Size size = behind(t.branches->lists[i], before);
-      if (i > 0 && size != first) return std::nullopt;
-      first = size;
-    }
-    return first;
-  }
-  template <class Other>
-  Size operator()(const Other&) const {
-    return before;
-  }
-  static Size behind(const std::vector<PictureStep>& steps, Size size) {
-    for (const PictureStep& step : steps) size = std::visit(FixedSize{size}, step.spec);
-    return size;
-  }
-};
+// The size after a step, if it is the same for all pictures. `in`: the one before it.
+using FixedSize = std::optional<PictureSize>;
+FixedSize size_after_all(const std::vector<ChainStep>& steps, FixedSize in);
+
+template <class T>
+FixedSize fixed_size(const T& t, FixedSize in) {
+  if constexpr (requires { Operation<T>::fixed_size(t, in); }) return Operation<T>::fixed_size(t, in);
+  return in;
+}
+FixedSize fixed_size(const Choice& t, FixedSize in) {
+  const auto& lists = t.branches->lists;
+  const FixedSize first = size_after_all(lists.front(), in);
+  for (const auto& list : lists)
+    if (size_after_all(list, in) != first) return std::nullopt;
+  return first;
+}
+FixedSize size_after_all(const std::vector<ChainStep>& steps, FixedSize size) {
+  for (const ChainStep& step : steps)
+    size = std::visit([&](const auto& t) { return fixed_size(t, size); }, step.spec);
+  return size;
+}
 
 class CheckedPipeline final : public ImagePipeline {
  public:
   explicit CheckedPipeline(Chain chain)
       : chain_(std::move(chain)),
         table_(make_value_table(chain_.to_tensor, chain_.noise_first ? std::nullopt : chain_.normalize)),
-        fixed_(FixedSize::behind(chain_.steps, std::nullopt)) {
+        fixed_(size_after_all(chain_.steps, std::nullopt)) {
     table_.math_is_exact = math_gives_table(table_);
     side_by_side_ = table_;
     side_by_side_.interleaved = table_.planes == 3;

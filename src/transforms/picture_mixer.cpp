@@ -20,7 +20,7 @@ void blend(base::ImageView base, base::ImageView value, float share, base::Image
 PictureMixer::PictureMixer() : runner_(std::make_unique<StageRunner>()) {}
 PictureMixer::~PictureMixer() = default;
 
-base::ImageView PictureMixer::mixed(const PictureMix& mix, base::ImageView picture) {
+base::ImageView PictureMixer::mixed(const MixStep& mix, base::ImageView picture) {
   const base::ImageView result = result_.resize(picture.width, picture.height);
   if (mix.blended) {
     base::copy_pixels(picture, result);
@@ -43,15 +43,11 @@ base::ImageView PictureMixer::mixed(const PictureMix& mix, base::ImageView pictu
   return result;
 }
 
-base::ImageView PictureMixer::changed(const std::vector<AugmentStep>& steps, const PictureMix& mix,
+base::ImageView PictureMixer::changed(const std::vector<AugmentStep>& steps, const MixStep& mix,
                                       base::ImageView picture) {
-  Chain chain;
-  chain.steps.push_back({AugmentPolicy{.branches = {}, .fill = mix.fill}, 0});
-  SampleParams params;
-  OpParams& decided = params.ops.emplace_back();
-  decided.kind = OpParams::Kind::policy;
-  decided.steps = steps;
-  make_sample_plan(chain, {picture.width, picture.height}, params, plan_);
+  plan_.steps.clear();
+  for (const AugmentStep& step : steps) add_operation(step, mix.fill, plan_.steps);
+  make_sample_plan(plan_.steps, {picture.width, picture.height}, plan_);
   const base::ImageView out = copy_.resize(picture.width, picture.height);
   runner_->run(plan_, picture.part(plan_.region), out);
   return out;

@@ -21,11 +21,10 @@ class PictureMixer {
   ~PictureMixer();
 
   // The result stays until the next call.
-  base::ImageView mixed(const PictureMix& mix, base::ImageView picture);
+  base::ImageView mixed(const MixStep& mix, base::ImageView picture);
 
  private:
-  base::ImageView changed(const std::vector<AugmentStep>& steps, const PictureMix& mix,
-                          base::ImageView picture);
+  base::ImageView changed(const std::vector<AugmentStep>& steps, const MixStep& mix, base::ImageView picture);
 
   std::unique_ptr<StageRunner> runner_;
   SamplePlan plan_;

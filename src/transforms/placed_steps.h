@@ -1,7 +1,6 @@
-// The steps of a chain together with what one sample does there: parameters matched with their transforms,
-// and checked.
+// What one sample does at each step of a chain: its parameters matched with their transforms, and checked.
 //
-// Whoever gets a list from here may rely on it: every decision is there and fits the picture at its place.
+// Code that gets steps from here may rely on them: every decision is there and fits the picture at its place.
 // Pure, any thread.
 #pragma once
 
@@ -9,16 +8,9 @@
 
 #include "transforms/chain.h"
 #include "transforms/params.h"
-#include "transforms/step_geometry.h"
+#include "transforms/picture_steps.h"
 
 namespace millrace::transforms {
-
-struct Placed {
-  const PictureStep* step;
-  const OpParams* decided;  // null: nothing was drawn
-  PictureSize in, out;
-  uint32_t number = 0;  // in the list
-};
 
 struct Erasure {
   base::Rect box;             // in the output, not empty
@@ -28,7 +20,7 @@ struct Erasure {
 
 struct AddedNoise {
   const GaussianNoise* spec;   // the chain's; null: none is added
-  const Normalize* normalize;  // what is done behind it; null: nothing
+  const Normalize* normalize;  // to be done after it; null: nothing
   uint64_t key;
 };
 
@@ -40,7 +32,7 @@ struct NumberSteps {
 };
 
 // All throw Error(invalid_argument) when `params` do not belong to this chain and picture.
-std::vector<Placed> place_steps(const Chain& chain, PictureSize stored, const SampleParams& params);
+PictureSteps place_steps(const Chain& chain, PictureSize stored, const SampleParams& params);
 AddedNoise place_noise(const Chain& chain, const SampleParams& params);
 std::vector<Erasure> place_erasures(const Chain& chain, PictureSize out, const SampleParams& params);
 

@@ -7,7 +7,7 @@
 #include "base/philox.h"
 #include "millrace/augment_policy.h"
 #include "transforms/params.h"
-#include "transforms/step_geometry.h"
+#include "transforms/picture_size.h"
 
 namespace millrace::transforms {
 

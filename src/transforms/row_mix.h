@@ -12,7 +12,7 @@
 
 #include "base/geometry.h"
 #include "transforms/placed_steps.h"
-#include "transforms/step_geometry.h"
+#include "transforms/picture_size.h"
 
 namespace millrace::transforms {
 

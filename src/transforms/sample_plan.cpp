@@ -8,9 +8,6 @@
 
 #include "millrace/error.h"
 #include "transforms/affine_matrix.h"
-#include "transforms/blur_kernels.h"
-#include "transforms/color_rows.h"
-#include "transforms/placed_steps.h"
 
 namespace millrace::transforms {
 namespace {
@@ -32,14 +29,15 @@ class Builder {
  public:
   explicit Builder(SamplePlan& plan) : plan_(plan) {
     plan_.stage_count = 0;
-    plan_.mixes.clear();
     count_up(columns_, {0, plan.out.width});
     count_up(rows_, {0, plan.out.height});
   }
 
-  void step_back(const Placed& at) {
-    at_ = &at;
-    std::visit(*this, at.step->spec);
+  // From the last step to the first. `number`: its place in the list, for the colours of its padding.
+  void step_back(const PictureStep& step, PictureSize in, uint32_t number) {
+    in_ = in;
+    number_ = number;
+    std::visit(*this, step);
   }
 
   // Reached the stored picture: `columns_` and `rows_` are positions in it (turned upright if `transposed_`).
@@ -60,90 +58,53 @@ class Builder {
     }
   }
 
-  void operator()(const HorizontalFlip&) {
-    if (at_->decided->applied) pull_back_flip(columns_, at_->in.width);
+  void operator()(const TransposeStep&) { transposed_ = true; }
+  void operator()(const MoveStep& t) {
+    if (t.flip_horizontal) pull_back_flip(columns_, t.box.width);
+    if (t.flip_vertical) pull_back_flip(rows_, t.box.height);
+    if (t.box == base::Rect{0, 0, in_.width, in_.height}) return;
+    const int32_t outside = fill(t.fill);
+    pull_back_crop(columns_, t.box.left, in_.width, t.mode, outside);
+    pull_back_crop(rows_, t.box.top, in_.height, t.mode, outside);
   }
-  void operator()(const VerticalFlip&) {
-    if (at_->decided->applied) pull_back_flip(rows_, at_->in.height);
+  void operator()(const ResizeStep& t) {
+    const PictureSize out{t.width, t.height};
+    if (t.interpolation != Interpolation::nearest) {
+      if (in_ != out || t.extent_x) begin_resize(t);
+    } else if (t.extent_x) {
+      const Extent x = *t.extent_x, y = *t.extent_y;
+      const double step_x = double(x.end - x.begin) / t.width, step_y = double(y.end - y.begin) / t.height;
+      pull_back_scale(columns_, x.begin + step_x * 0.5, step_x, in_.width, fill({}));
+      pull_back_scale(rows_, y.begin + step_y * 0.5, step_y, in_.height, fill({}));
+    } else {
+      pull_back_nearest(columns_, in_.width, out.width, fill({}));
+      pull_back_nearest(rows_, in_.height, out.height, fill({}));
+    }
   }
-  void operator()(const CenterCrop& t) {
-    const base::Rect box = center_crop_box(t, at_->in);
-    crop(box.left, box.top, PaddingMode::constant, fill({}));
+  void operator()(const MapStep& t) {
+    const InverseAffine& m = t.inverse;
+    if (t.interpolation == Interpolation::nearest && m[1] == 0 && m[3] == 0) {
+      const int32_t entry = fill(t.fill);
+      pull_back_scale(columns_, m[2] + m[0] * 0.5, m[0], in_.width, entry);
+      pull_back_scale(rows_, m[5] + m[4] * 0.5, m[4], in_.height, entry);
+      return;
+    }
+    map({m[0], m[1], m[2], m[3], m[4], m[5], 0, 0}, false, t.interpolation, t.fill);
   }
-  void operator()(const RandomCrop& t) {
-    const Padding p = padding_of(t, at_->in);
-    const base::Rect& box = at_->decided->box;
-    crop(box.left - p.left, box.top - p.top, t.padding_mode, fill(t.fill));
-  }
-  void operator()(const Frame& t) {
-    const base::Rect box = frame_box(t, at_->in, at_->decided);
-    crop(box.left, box.top, t.padding_mode, fill(t.fill));
-  }
-  void operator()(const DrawnResize& t) { resize(at_->decided->interpolation, t.of_tensor, at_->in); }
-  void operator()(const RandomResizedCrop& t) {
-    const base::Rect& box = at_->decided->box;
-    resize(at_->decided->interpolation, t.of_tensor, {box.width, box.height});
-    crop(box.left, box.top, PaddingMode::constant, fill({}));
-  }
-  void operator()(const Resize& t) { resize(t.interpolation, t.of_tensor, at_->in); }
-  void operator()(const Crop& t) { crop(t.box.left, t.box.top, PaddingMode::constant, fill({})); }
-  void operator()(const BoxResize& t) {
-    if (!t.extent_x) return resize(t.interpolation, false, at_->in, t.may_begin_down);
-    const Extent x = *t.extent_x, y = *t.extent_y;
-    if (t.interpolation != Interpolation::nearest)
-      return begin_resize(t.interpolation, false, at_->in, t.may_begin_down, x, y);
-    const double step_x = double(x.end - x.begin) / t.width, step_y = double(y.end - y.begin) / t.height;
-    pull_back_scale(columns_, x.begin + step_x * 0.5, step_x, at_->in.width, fill({}));
-    pull_back_scale(rows_, y.begin + step_y * 0.5, step_y, at_->in.height, fill({}));
-  }
-  // PIL.ImageOps.exif_transpose, undone: 2 to 4 are flips, 5 to 8 flips of the turned picture.
-  void operator()(const ExifTranspose&) {
-    const int o = at_->decided->orientation;
-    if (o == 2 || o == 3 || o == 6 || o == 7) pull_back_flip(columns_, at_->out.width);
-    if (o == 3 || o == 4 || o == 7 || o == 8) pull_back_flip(rows_, at_->out.height);
-    transposed_ = swaps_axes(o);
-  }
-  void operator()(const Choice&) {}  // the steps of its branch are in the list
-  void operator()(const PhotometricDistort&) {
-    if (at_->decided->permutation != 0)
-      change_colors({AugmentKind::permute, static_cast<double>(at_->decided->permutation)});
-    jitter();
-  }
-  void operator()(const ColorJitter&) { jitter(); }
-  void operator()(const Grayscale&) { change_colors({AugmentKind::saturation, 0}); }
-  void operator()(const RandomGrayscale&) {
-    if (at_->decided->applied) change_colors({AugmentKind::saturation, 0});
-  }
-  void operator()(const PointTable& t) { change_colors({.table = t.values->data()}); }
-  void operator()(const RandomRotation& t) { map(at_->decided->inverse, t.interpolation, t.fill); }
-  void operator()(const RandomAffine& t) { map(at_->decided->inverse, t.interpolation, t.fill); }
-  void operator()(const RandomPerspective& t) {
-    if (at_->decided->applied) map(at_->decided->perspective.inverse, true, t.interpolation, t.fill);
-  }
-  void operator()(const AugmentPolicy& t) {
-    const std::vector<AugmentStep>& steps = at_->decided->steps;
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step) augment(*step, t.fill);
-  }
-  void operator()(const AugMix& t) {
-    const PictureMix& mix = plan_.mixes.emplace_back(PictureMix{at_->decided->mix, t.policy.fill, t.blended});
-    change_colors({.mix = &mix});
-  }
-  void operator()(const GaussianBlur& t) {
-    if (!at_->decided->applied) return;
+  void operator()(const PerspectiveStep& t) { map(t.inverse, true, t.interpolation, t.fill); }
+  void operator()(const RecolorStep& t) { change_colors({t.kind, t.value}); }
+  void operator()(const PointStep& t) { change_colors({.table = t.values->data()}); }
+  void operator()(const MixStep& t) { change_colors({.mix = &t}); }
+  void operator()(const BlurStep& t) {
     begin_stage(Stage::Kind::blur);
     Stage& stage = current();
-    blur_axis(stage.x, columns_, at_->in.width, t.kernel_width, stage.blur.x);
-    blur_axis(stage.y, rows_, at_->in.height, t.kernel_height, stage.blur.y);
+    stage.blur = {t.x, t.y};
+    blur_axis(stage.x, columns_, in_.width, std::ssize(t.x));
+    blur_axis(stage.y, rows_, in_.height, std::ssize(t.y));
     close(stage, static_cast<int32_t>(columns_.size()), static_cast<int32_t>(rows_.size()));
   }
 
  private:
-  void jitter() {
-    const ColorJitterParams& color = at_->decided->color;
-    for (auto op = color.order.rbegin(); op != color.order.rend(); ++op)
-      if (const auto step = color_step(color.step(*op))) change_colors(*step);
-  }
-
   static void count_up(IndexList& list, Window window) {
     list.resize(window.size);
     std::iota(list.begin(), list.end(), window.begin);
@@ -154,39 +115,21 @@ class Builder {
   // Later steps get larger numbers, hence smaller entries: where two paddings meet in a corner, the later one
   // is seen.
   int32_t fill(std::array<uint8_t, 3> colour) {
-    const uint32_t number = at_->number;
-    if (plan_.colours.size() <= number) plan_.colours.resize(number + 1);
-    plan_.colours[number] = colour;
-    return -1 - static_cast<int32_t>(number);
+    if (plan_.colours.size() <= number_) plan_.colours.resize(number_ + 1);
+    plan_.colours[number_] = colour;
+    return -1 - static_cast<int32_t>(number_);
   }
 
-  void crop(int32_t left, int32_t top, PaddingMode mode, int32_t fill_entry) {
-    pull_back_crop(columns_, left, at_->in.width, mode, fill_entry);
-    pull_back_crop(rows_, top, at_->in.height, mode, fill_entry);
-  }
-
-  void resize(Interpolation interpolation, bool of_tensor, PictureSize in, bool may_begin_down = true) {
-    const PictureSize out = at_->out;
-    if (interpolation == Interpolation::nearest) {
-      pull_back_nearest(columns_, in.width, out.width, fill({}));
-      pull_back_nearest(rows_, in.height, out.height, fill({}));
-      return;
-    }
-    if (in != out) begin_resize(interpolation, of_tensor, in, may_begin_down && !of_tensor, {}, {});
-  }
-
-  void begin_resize(Interpolation interpolation, bool of_tensor, PictureSize in, bool may_begin_down,
-                    std::optional<Extent> extent_x, std::optional<Extent> extent_y) {
-    const PictureSize out = at_->out;
+  void begin_resize(const ResizeStep& t) {
     begin_stage(Stage::Kind::resample);
     Stage& stage = current();
-    pending_ = PendingResize{interpolation, of_tensor,
-                             begin_axis(interpolation, stage.x, columns_, in.width, out.width, extent_x),
-                             begin_axis(interpolation, stage.y, rows_, in.height, out.height, extent_y)};
+    pending_ = PendingResize{t.interpolation, t.of_tensor,
+                             begin_axis(t.interpolation, stage.x, columns_, in_.width, t.width, t.extent_x),
+                             begin_axis(t.interpolation, stage.y, rows_, in_.height, t.height, t.extent_y)};
     // Pillow 13's rule for the order of the passes (found by experiment: 5,984 resizes whose result tells, no
     // exception).
-    stage.vertical_first = may_begin_down && out.height < in.height &&
-                           int64_t{in.height} - out.height > 2 * (int64_t{in.width} - out.width);
+    stage.vertical_first = t.may_begin_down && !t.of_tensor && t.height < in_.height &&
+                           int64_t{in_.height} - t.height > 2 * (int64_t{in_.width} - t.width);
   }
 
   // A new stage in front of what there is. It makes exactly the window that a pending resize reads.
@@ -220,7 +163,7 @@ class Builder {
 
   void change_colors(ColorStep step) {
     if (pending_) complete_resize(1, 1);
-    const auto [width, height] = at_->in;
+    const auto [width, height] = in_;
     const auto whole = [](const IndexList& list, int32_t size) {
       return std::ssize(list) == size && direction_of(list) != 0;
     };
@@ -231,30 +174,12 @@ class Builder {
     colors_.push_back(step);
   }
 
-  void augment(const AugmentStep& step, const std::array<uint8_t, 3>& colour) {
-    if (is_map(step.kind))
-      map(step.inverse, step.interpolation, colour);
-    else if (const auto change = color_step(step))
-      change_colors(*change);
-  }
-
-  void map(const InverseAffine& m, Interpolation interpolation, const std::array<uint8_t, 3>& colour) {
-    if (m == InverseAffine{1, 0, 0, 0, 1, 0}) return;
-    if (interpolation == Interpolation::nearest && m[1] == 0 && m[3] == 0) {
-      const int32_t entry = fill(colour);
-      pull_back_scale(columns_, m[2] + m[0] * 0.5, m[0], at_->in.width, entry);
-      pull_back_scale(rows_, m[5] + m[4] * 0.5, m[4], at_->in.height, entry);
-      return;
-    }
-    map({m[0], m[1], m[2], m[3], m[4], m[5], 0, 0}, false, interpolation, colour);
-  }
-
   void map(const Homography& m, bool divides, Interpolation interpolation,
            const std::array<uint8_t, 3>& colour) {
-    const auto [x, y] = mapped_window(m, window_of(columns_), window_of(rows_), at_->in);
+    const auto [x, y] = mapped_window(m, window_of(columns_), window_of(rows_), in_);
     begin_stage(Stage::Kind::affine);
     Stage& stage = current();
-    stage.affine = {m, divides, interpolation, at_->in, x.begin, y.begin, colour};
+    stage.affine = {m, divides, interpolation, in_, x.begin, y.begin, colour};
     stage.x.from.swap(columns_);
     stage.y.from.swap(rows_);
     count_up(columns_, x);
@@ -264,12 +189,12 @@ class Builder {
 
   // The border that torch's reflection puts around a picture is part of the list, so a blur's input carries
   // it.
-  void blur_axis(AxisPlan& axis, IndexList& list, int32_t size, int32_t taps, std::vector<float>& weights) {
+  void blur_axis(AxisPlan& axis, IndexList& list, int32_t size, ptrdiff_t weights) {
+    const auto taps = static_cast<int32_t>(weights);
     const Window out = window_of(list);
     take_list(axis, list, out);
     count_up(list, {0, out.size + taps - 1});
     pull_back_crop(list, out.begin - taps / 2, size, PaddingMode::reflect, 0);
-    weigh_blur(at_->decided->sigma, taps, weights);
   }
 
   // A stage's axis takes over the list behind it and asks for the inputs in front of it. Pillow skips the
@@ -329,7 +254,8 @@ class Builder {
   }
 
   SamplePlan& plan_;
-  const Placed* at_ = nullptr;
+  PictureSize in_{};
+  uint32_t number_ = 0;
   IndexList columns_, rows_;
   bool transposed_ = false;
   std::optional<PendingResize> pending_;
@@ -340,17 +266,24 @@ class Builder {
 }  // namespace
 
 void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams& params, SamplePlan& plan) {
-  const std::vector<Placed> steps = place_steps(chain, stored, params);
-  const PictureSize out = plan.out = steps.empty() ? stored : steps.back().out;
+  plan.steps = place_steps(chain, stored, params);
+  make_sample_plan(plan.steps, stored, plan);
   plan.numbers.noise = place_noise(chain, params);
-  plan.numbers.erasures = place_erasures(chain, out, params);
+  plan.numbers.erasures = place_erasures(chain, plan.out, params);
+}
+
+void make_sample_plan(std::span<const PictureStep> steps, PictureSize stored, SamplePlan& plan) {
+  std::vector<PictureSize>& sizes = plan.sizes;
+  sizes.assign(1, stored);
+  for (const PictureStep& step : steps) sizes.push_back(size_after(step, sizes.back()));
+  const PictureSize out = plan.out = sizes.back();
   if (int64_t{out.width} * out.height > kMaxOutputPixels)
     throw Error(ErrorKind::invalid_argument,
                 "the transforms make a picture of " + std::to_string(out.height) + " x " +
                     std::to_string(out.width) + " pixels, more than the limit of " +
                     std::to_string(kMaxOutputPixels) + "; use a smaller size or max_size");
   Builder builder(plan);
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) builder.step_back(*step);
+  for (size_t i = steps.size(); i-- > 0;) builder.step_back(steps[i], sizes[i], static_cast<uint32_t>(i));
   builder.finish();
 }
 

@@ -11,16 +11,15 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
+#include <span>
 #include <vector>
 
 #include "transforms/chain.h"
 #include "transforms/index_list.h"
 #include "transforms/ops/pixel_ops.h"
-#include "transforms/params.h"
+#include "transforms/picture_steps.h"
 #include "transforms/placed_steps.h"
 #include "transforms/resample_taps.h"
-#include "transforms/step_geometry.h"
 
 namespace millrace::transforms {
 
@@ -32,19 +31,12 @@ struct AxisPlan {
   bool straight = false;  // not resized, and output i is input i
 };
 
-// Copies of a picture to make and to mix into it.
-struct PictureMix {
-  MixParams params;
-  std::array<uint8_t, 3> fill;
-  bool blended;
-};
-
 // A change of finished pixels: an operation that is no map (grey is saturation 0), a table, or a mix.
 struct ColorStep {
   AugmentKind kind = AugmentKind::identity;
-  double value = 0;                 // as AugmentStep's
-  const uint8_t* table = nullptr;   // 256 bytes for each channel, the chain's
-  const PictureMix* mix = nullptr;  // the plan's
+  double value = 0;                // as AugmentStep's
+  const uint8_t* table = nullptr;  // 256 bytes for each channel, the steps'
+  const MixStep* mix = nullptr;    // the steps'
 
   // Every pixel has to be there first.
   bool needs_picture() const { return mix != nullptr || (table == nullptr && !PixelOps::has(kind)); }
@@ -87,13 +79,16 @@ struct SamplePlan {
       stages;  // the first `stage_count` are this sample's, the last one comes first in the list
   size_t stage_count = 0;
   std::vector<std::array<uint8_t, 3>> colours;  // of fill pixels, by step
-  NumberSteps numbers;
-  std::deque<PictureMix> mixes;  // whose addresses stay
+  PictureSteps steps;                           // of a chain
+  std::vector<PictureSize> sizes;               // before each step, and after the last
+  NumberSteps numbers;                          // of a chain
 
   const Stage& stage(size_t i) const { return stages[stage_count - 1 - i]; }  // in the order of running
 };
 
 // Throws Error(invalid_argument) when `params` do not belong to this chain and picture.
 void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams& params, SamplePlan& plan);
+// Of steps that stay as long as the plan is used.
+void make_sample_plan(std::span<const PictureStep> steps, PictureSize stored, SamplePlan& plan);
 
 }  // namespace millrace::transforms

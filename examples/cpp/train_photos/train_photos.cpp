@@ -79,7 +79,7 @@ double accuracy(torch::nn::Sequential& network, millrace::DeviceLoader& loader) 
 int run(const std::string& root, int epochs, int threads) {
   using namespace millrace;
   const torch::Device device(torch::cuda::is_available() ? torch::kCUDA : torch::kCPU);
-  const Transforms augmented{RandomResizedCrop{.height = kSize, .width = kSize, .scale_min = 0.35},
+  const Transforms augmented{RandomResizedCrop{.height = kSize, .width = kSize, .scale = {0.35, 1}},
                              HorizontalFlip{}, ToTensor{}, Normalize{kMean, kStd}};
   const Transforms plain{Resize{.height = kSize}, CenterCrop{kSize, kSize}, ToTensor{},
                          Normalize{kMean, kStd}};

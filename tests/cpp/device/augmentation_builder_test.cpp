@@ -2,23 +2,22 @@
 #include <gtest/gtest.h>
 
 #include "device/augmentation_builder.h"
+#include "device/picture_passes.h"
+#include "transforms/ops/grayscale.h"
 
 namespace millrace::device {
 namespace {
 
-transforms::ColorJitterParams contrast() {
-  transforms::ColorJitterParams p;
-  p.order[0] = transforms::ColorOp::contrast;
-  return p;
-}
+const RecolorStep kContrast{AugmentKind::contrast, 0.5};
+using transforms::kToGrey;
 
 TEST(AugmentationBuilder, ARandomResizedCrop) {
   AugmentationBuilder b(500, 375);
   b.crop({20, 30, 200, 100});
   b.resize(224, 224, Interpolation::bicubic);
   b.flip_horizontal();
-  b.color_jitter(contrast());
-  b.grayscale();
+  b.take(kContrast);
+  b.take(kToGrey);
   const Augmentation a = b.result().value();
   EXPECT_EQ(a.crop, (base::Rect{20, 30, 200, 100}));
   EXPECT_EQ(a.width, 224);
@@ -70,7 +69,7 @@ TEST(AugmentationBuilder, NothingToDo) {
 
 TEST(AugmentationBuilder, WhatComesBehindTheFusedKernelIsSteps) {
   AugmentationBuilder late(100, 100), order(100, 100), black(100, 100), flipped(100, 100);
-  late.color_jitter(contrast());
+  late.take(kContrast);
   late.crop({0, 0, 50, 50});
   const Augmentation a = late.result().value();
   EXPECT_EQ(a.crop, (base::Rect{0, 0, 100, 100}));
@@ -80,8 +79,8 @@ TEST(AugmentationBuilder, WhatComesBehindTheFusedKernelIsSteps) {
   EXPECT_EQ(std::get<MoveStep>(a.steps[1]).box, (base::Rect{0, 0, 50, 50}));
   EXPECT_EQ(a.jitter.order[0], transforms::ColorOp::none);
 
-  order.grayscale();
-  order.color_jitter(contrast());
+  order.take(kToGrey);
+  order.take(kContrast);
   EXPECT_EQ(order.result()->steps.size(), 2u);
   EXPECT_FALSE(order.result()->grayscale);
 
@@ -92,7 +91,7 @@ TEST(AugmentationBuilder, WhatComesBehindTheFusedKernelIsSteps) {
   EXPECT_EQ(std::get<MoveStep>(black.result()->steps[0]).box, (base::Rect{-5, 0, 30, 30}));
 
   flipped.flip_horizontal();
-  flipped.add(MapStep{});
+  flipped.take(MapStep{});
   flipped.flip_horizontal();
   EXPECT_TRUE(flipped.result()->flip_horizontal);
   EXPECT_TRUE(std::get<MoveStep>(flipped.result()->steps[1]).flip_horizontal);
@@ -113,13 +112,17 @@ TEST(AugmentationBuilder, TurnedPicturesAreCutAlongTheirStoredAxes) {
 }
 
 TEST(AugmentationBuilder, WhatTheDeviceCannotDoIsLeftToTheCpu) {
-  AugmentationBuilder large(100, 100), small(100, 100), other(100, 100);
-  large.color_jitter(contrast());
+  AugmentationBuilder large(100, 100), small(100, 100), table(100, 100), part(100, 100);
+  large.take(kContrast);
   large.crop({0, 0, 30, 30});
-  small.color_jitter(contrast());
+  small.take(kContrast);
   small.resize(30, 30, Interpolation::bilinear);
-  other.something_else();
-  for (const AugmentationBuilder* b : {&large, &small, &other}) EXPECT_FALSE(b->result());
+  table.take(transforms::PointStep{});
+  part.take(ResizeStep{.width = 90,
+                       .height = 90,
+                       .extent_x = transforms::Extent{0, 50},
+                       .extent_y = transforms::Extent{0, 50}});
+  for (const AugmentationBuilder* b : {&large, &small, &table, &part}) EXPECT_FALSE(b->result());
 }
 
 TEST(AugmentationBuilder, FurtherResizesAreSteps) {
@@ -127,7 +130,7 @@ TEST(AugmentationBuilder, FurtherResizesAreSteps) {
   twice.resize(50, 50, Interpolation::bilinear);
   twice.resize(40, 45, Interpolation::lanczos);
   nearest.resize(50, 50, Interpolation::nearest);
-  late.color_jitter(contrast());
+  late.take(kContrast);
   late.resize(50, 50, Interpolation::bilinear);
   for (AugmentationBuilder* b : {&twice, &nearest, &late}) {
     const auto made = b->result();

@@ -20,7 +20,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 using Layout = RecordedPicture::Layout;
-using transforms::BoxResize;
+using transforms::ResizeStep;
 
 std::shared_ptr<const Bytes> file(const std::string& name) {
   std::ifstream stream(test_data(name), std::ios::binary);
@@ -56,7 +56,8 @@ class Steps {
     const auto [width, height] = pictures[0].size();
     const int kind = below(6);
     const base::Rect box{below(width) - 2, below(height) - 2, 1 + below(width), 1 + below(height)};
-    BoxResize how{1 + below(60), 1 + below(60), static_cast<Interpolation>(below(6)), {}, {}, below(2) == 1};
+    const int32_t resized_height = 1 + below(60), resized_width = 1 + below(60);
+    ResizeStep how{resized_width, resized_height, static_cast<Interpolation>(below(6)), false, below(2) == 1};
     if (below(2) == 1) {
       const auto extent = [&](int32_t size) {
         const float begin = static_cast<float>(below(4 * size)) / 4;

@@ -79,9 +79,9 @@ TEST(Chain, LetsWholePixelsMoveBehindToTensor) {
 
 TEST(Chain, RefusesWrongArguments) {
   expect_refusal({CenterCrop{0, 5}, ToTensor{}}, {"CenterCrop", "0 x 5"});
-  expect_refusal({RandomResizedCrop{.height = 8, .width = 8, .scale_min = 0.9, .scale_max = 0.1}, ToTensor{}},
-                 {"scale"});
-  expect_refusal({RandomResizedCrop{.height = 8, .width = 8, .ratio_min = 0}, ToTensor{}}, {"ratio"});
+  expect_refusal({RandomResizedCrop{.height = 8, .width = 8, .scale = {0.9, 0.1}}, ToTensor{}}, {"scale"});
+  expect_refusal({RandomResizedCrop{.height = 8, .width = 8, .ratio = {0, 4.0 / 3.0}}, ToTensor{}},
+                 {"ratio"});
   expect_refusal({Resize{.height = 8, .width = 8, .max_size = 9}, ToTensor{}},
                  {"max_size should only be passed if size"});
   expect_refusal(

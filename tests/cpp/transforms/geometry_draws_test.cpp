@@ -1,5 +1,5 @@
 // Frames, sizes, perspectives and choices: what is drawn, and what a plan needs of the picture for it.
-#include "transforms/geometry_draws.h"
+#include "transforms/ops/operations.h"
 
 #include <gtest/gtest.h>
 
@@ -96,10 +96,11 @@ TEST(Perspective, TakesCornersToCorners) {
   int maps = 0;
   for (int round = 0; round < 3000; ++round) {
     const PictureSize size{2 + below(600), 2 + below(600)};
-    base::Philox draws(key(round), 0);
-    PerspectiveParams made;
+    OpParams decided;
+    Draw draw{size, 1, base::Philox(key(round), 0), decided};
+    const PerspectiveParams& made = decided.perspective;
     try {
-      made = draw_perspective({.distortion_scale = (round % 11) / 10.0}, size, draws);
+      Operation<RandomPerspective>::draw({.distortion_scale = (round % 11) / 10.0, .p = 1}, draw);
     } catch (const Error&) {
       continue;
     }
@@ -153,7 +154,7 @@ TEST(Choices, DrawABranchAndItsStepsWithStreamsOfTheirOwn) {
   int last = 0, equal = 0, first = 0;
   for (int i = 0; i < 4000; ++i) {
     const SampleParams params = draw_params(chain, {9, 9}, 1, key(i));
-    ASSERT_EQ(params.ops[0].kind, OpParams::Kind::choice);
+    ASSERT_EQ(params.ops[0].kind, kKindOf<RandomChoice>);
     ASSERT_NE(params.ops[0].chosen, 1u);
     last += params.ops[0].chosen == 2;
     EXPECT_EQ(params.ops.back().op, 1u);

@@ -72,10 +72,9 @@ struct Parsed {
           n.push_back(std::stoi(field));
       }
       const auto op = static_cast<uint32_t>(chain.size());
-      using Kind = OpParams::Kind;
       const PictureSize size = size_here({golden.width, golden.height});
-      const auto add_map = [&](const InverseAffine& inverse) {
-        params.ops.push_back({.kind = Kind::affine,
+      const auto add_map = [&](uint8_t kind, const InverseAffine& inverse) {
+        params.ops.push_back({.kind = kind,
                               .op = op,
                               .box = {},
                               .applied = false,
@@ -85,17 +84,17 @@ struct Parsed {
       };
       if (name == "exif") {
         chain.push_back(ExifTranspose{});
-        params.ops.push_back({.kind = Kind::orientation,
+        params.ops.push_back({.kind = kKindOf<ExifTranspose>,
                               .op = op,
                               .box = {},
                               .applied = false,
                               .orientation = golden.orientation});
       } else if (name == "hflip") {
         chain.push_back(HorizontalFlip{});
-        params.ops.push_back({.kind = Kind::flip_horizontal, .op = op, .box = {}, .applied = true});
+        params.ops.push_back({.kind = kKindOf<HorizontalFlip>, .op = op, .box = {}, .applied = true});
       } else if (name == "vflip") {
         chain.push_back(VerticalFlip{});
-        params.ops.push_back({.kind = Kind::flip_vertical, .op = op, .box = {}, .applied = true});
+        params.ops.push_back({.kind = kKindOf<VerticalFlip>, .op = op, .box = {}, .applied = true});
       } else if (name == "resize") {
         chain.push_back(Resize{n[0], n[1], n[2], mode_of(mode)});
       } else if (name == "center") {
@@ -103,13 +102,13 @@ struct Parsed {
       } else if (name == "rrc") {
         chain.push_back(RandomResizedCrop{.height = n[0], .width = n[1], .interpolation = mode_of(mode)});
         OpParams& crop = params.ops.emplace_back();
-        crop.kind = Kind::resized_crop;
+        crop.kind = kKindOf<RandomResizedCrop>;
         crop.op = op;
         crop.box = {n[2], n[3], n[4], n[5]};
         crop.interpolation = mode_of(mode);
       } else if (name == "brightness" || name == "contrast" || name == "saturation" || name == "hue") {
         chain.push_back(ColorJitter{});
-        params.ops.push_back({.kind = Kind::color_jitter,
+        params.ops.push_back({.kind = kKindOf<ColorJitter>,
                               .op = op,
                               .box = {},
                               .applied = false,
@@ -119,21 +118,20 @@ struct Parsed {
         chain.push_back(Grayscale{});
       } else if (name == "rotate") {
         chain.push_back(RandomRotation{.interpolation = mode_of(mode), .fill = {1, 2, 3}});
-        add_map(rotation_inverse(n[0], {}, size));
+        add_map(kKindOf<RandomRotation>, rotation_inverse(n[0], {}, size));
       } else if (name == "affine") {
         chain.push_back(RandomAffine{.interpolation = mode_of(mode), .fill = {1, 2, 3}});
-        add_map(affine_inverse({.rotation = false,
-                                .angle = double(n[0]),
-                                .scale = n[3] / 100.0,
-                                .translate_x = n[1],
-                                .translate_y = n[2],
-                                .shear_x = double(n[4]),
-                                .shear_y = double(n[5])},
-                               {}, size));
+        add_map(kKindOf<RandomAffine>, affine_inverse({.angle = double(n[0]),
+                                                       .scale = n[3] / 100.0,
+                                                       .translate_x = n[1],
+                                                       .translate_y = n[2],
+                                                       .shear_x = double(n[4]),
+                                                       .shear_y = double(n[5])},
+                                                      {}, size));
       } else if (kKinds.contains(name)) {
         chain.push_back(AugmentPolicy{.branches = {{}}});
         OpParams& policy = params.ops.emplace_back();
-        policy.kind = Kind::policy;
+        policy.kind = kKindOf<AugmentPolicy>;
         policy.op = op;
         policy.steps = {{.kind = kKinds.at(name), .value = n.empty() ? 0 : n[0] / 100.0}};
       } else {
@@ -146,20 +144,21 @@ struct Parsed {
                        .pad_if_needed = false,
                        .fill = {fill, static_cast<uint8_t>(fill + 1), static_cast<uint8_t>(fill + 2)},
                        .padding_mode = static_cast<PaddingMode>(n[0])});
-        params.ops.push_back({.kind = Kind::crop, .op = op, .box = {n[5], n[6], n[4], n[3]}});
+        params.ops.push_back({.kind = kKindOf<RandomCrop>, .op = op, .box = {n[5], n[6], n[4], n[3]}});
       }
     }
     chain.push_back(ToTensor{OutputType::u8});
   }
 
  private:
-  // The picture's size behind the chain so far.
+  // The picture's size after the chain so far.
   PictureSize size_here(PictureSize stored) const {
     std::vector<TransformSpec> specs = chain;
     specs.push_back(ToTensor{});
     const Chain so_far = check_chain(specs);
-    const std::vector<Placed> placed = place_steps(so_far, stored, params);
-    return placed.empty() ? stored : placed.back().out;
+    PictureSize size = stored;
+    for (const PictureStep& step : place_steps(so_far, stored, params)) size = size_after(step, size);
+    return size;
   }
 
   static ColorJitterParams color_of(const std::string& name, double factor) {

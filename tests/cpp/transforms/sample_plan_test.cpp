@@ -9,8 +9,6 @@
 namespace millrace::transforms {
 namespace {
 
-using Kind = OpParams::Kind;
-
 SamplePlan plan_of(const std::vector<TransformSpec>& specs, PictureSize stored,
                    const SampleParams& params = {}) {
   SamplePlan plan;
@@ -18,7 +16,7 @@ SamplePlan plan_of(const std::vector<TransformSpec>& specs, PictureSize stored,
   return plan;
 }
 
-SampleParams box_of(base::Rect box) { return {{{.kind = Kind::resized_crop, .op = 0, .box = box}}}; }
+SampleParams box_of(base::Rect box) { return {{{.kind = kKindOf<RandomResizedCrop>, .op = 0, .box = box}}}; }
 
 TEST(SamplePlan, ResizedCropNeedsItsBoxAlone) {
   const base::Rect box{30, 20, 200, 150};
@@ -43,8 +41,8 @@ TEST(SamplePlan, CenterCropAfterResizeNeedsOnlyWhatItsFilterTouches) {
 
 TEST(SamplePlan, FlipsCostNoStage) {
   SampleParams params;
-  params.ops.push_back({.kind = Kind::flip_horizontal, .op = 0, .box = {}, .applied = true});
-  params.ops.push_back({.kind = Kind::flip_vertical, .op = 2, .box = {}, .applied = true});
+  params.ops.push_back({.kind = kKindOf<HorizontalFlip>, .op = 0, .box = {}, .applied = true});
+  params.ops.push_back({.kind = kKindOf<VerticalFlip>, .op = 2, .box = {}, .applied = true});
   const std::vector<TransformSpec> chain{HorizontalFlip{}, Resize{.height = 20, .width = 20}, VerticalFlip{},
                                          ToTensor{}};
   const SamplePlan plan = plan_of(chain, {50, 40}, params);
@@ -54,7 +52,7 @@ TEST(SamplePlan, FlipsCostNoStage) {
 
 TEST(SamplePlan, OnlyWhatTapsCannotExpressIsCopied) {
   const SampleParams orientation{
-      {{.kind = Kind::orientation, .op = 0, .box = {}, .applied = false, .orientation = 6}}};
+      {{.kind = kKindOf<ExifTranspose>, .op = 0, .box = {}, .applied = false, .orientation = 6}}};
   const SamplePlan turned =
       plan_of({ExifTranspose{}, Resize{.height = 20, .width = 20}, ToTensor{}}, {50, 40}, orientation);
   EXPECT_EQ(turned.stage_count, 2u);
@@ -78,7 +76,7 @@ TEST(SamplePlan, TwoResizesMakeOnlyTheWindowInBetween) {
 }
 
 TEST(SamplePlan, RegionIsNeverEmpty) {
-  const SampleParams all_padding{{{.kind = Kind::crop, .op = 0, .box = {0, 0, 8, 8}}}};
+  const SampleParams all_padding{{{.kind = kKindOf<RandomCrop>, .op = 0, .box = {0, 0, 8, 8}}}};
   const std::vector<TransformSpec> chain{RandomCrop{.height = 8, .width = 8, .padding = {20, 20, 20, 20}},
                                          ToTensor{}};
   const SamplePlan plan = plan_of(chain, {10, 10}, all_padding);
@@ -100,14 +98,14 @@ TEST(SamplePlan, FollowsPillowsOrderOfPasses) {
 }
 
 OpParams jitter(uint32_t op, ColorOp color) {
-  OpParams params{.kind = Kind::color_jitter, .op = op};
+  OpParams params{.kind = kKindOf<ColorJitter>, .op = op};
   params.color.order[0] = color;
   params.color.hue = 0.25;
   return params;
 }
 
 OpParams map_by(uint32_t op, InverseAffine inverse) {
-  OpParams params{.kind = Kind::affine, .op = op};
+  OpParams params{.kind = kKindOf<RandomRotation>, .op = op};
   params.inverse = inverse;
   return params;
 }
@@ -115,7 +113,7 @@ OpParams map_by(uint32_t op, InverseAffine inverse) {
 TEST(SamplePlan, ColoursCostNoStageWhereListsCommuteWithThem) {
   SampleParams params = box_of({30, 20, 200, 150});
   params.ops.push_back(jitter(1, ColorOp::contrast));
-  params.ops.push_back({.kind = Kind::flip_horizontal, .op = 2, .box = {}, .applied = true});
+  params.ops.push_back({.kind = kKindOf<HorizontalFlip>, .op = 2, .box = {}, .applied = true});
   params.ops.push_back(jitter(3, ColorOp::hue));
   const SamplePlan plan = plan_of({RandomResizedCrop{.height = 64, .width = 64}, ColorJitter{},
                                    HorizontalFlip{}, ColorJitter{}, ToTensor{}},
@@ -171,7 +169,7 @@ TEST(SamplePlan, NearestMapsAlongTheAxesAreLists) {
 }
 
 TEST(SamplePlan, ABlurNeedsAMarginThatMirrorsAtTheEdges) {
-  OpParams blur{.kind = Kind::blur, .op = 0};
+  OpParams blur{.kind = kKindOf<GaussianBlur>, .op = 0};
   blur.sigma = 1;
   blur.applied = true;
   const GaussianBlur spec{.kernel_width = 7, .kernel_height = 5};
@@ -189,7 +187,7 @@ TEST(SamplePlan, ABlurNeedsAMarginThatMirrorsAtTheEdges) {
 }
 
 TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
-  OpParams erase{.kind = Kind::erase, .op = 1, .box = {0, 0, 5, 5}, .applied = true};
+  OpParams erase{.kind = kKindOf<RandomErasing>, .op = 1, .box = {0, 0, 5, 5}, .applied = true};
   const std::vector<TransformSpec> erasing{ToTensor{}, RandomErasing{}};
   EXPECT_EQ(plan_of(erasing, {10, 10}, {{erase}}).numbers.erasures.size(), 1u);
   EXPECT_THROW(plan_of(erasing, {10, 10}), Error);
@@ -200,8 +198,9 @@ TEST(SamplePlan, RefusesForeignParametersOfEveryKind) {
   EXPECT_THROW(plan_of({ColorJitter{}, ToTensor{}}, {9, 9}, {{far_hue}}), Error);
   EXPECT_THROW(plan_of({RandomRotation{}, ToTensor{}}, {9, 9}, {{map_by(0, {0.0 / 0.0, 0, 0, 0, 0, 0})}}),
                Error);
-  EXPECT_THROW(plan_of({GaussianBlur{3, 3}, ToTensor{}}, {9, 9}, {{{.kind = Kind::blur, .applied = true}}}),
-               Error);
+  EXPECT_THROW(
+      plan_of({GaussianBlur{3, 3}, ToTensor{}}, {9, 9}, {{{.kind = kKindOf<GaussianBlur>, .applied = true}}}),
+      Error);
 }
 
 TEST(SamplePlan, RefusesParametersOfAnotherPicture) {

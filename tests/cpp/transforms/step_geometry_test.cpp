@@ -1,4 +1,4 @@
-#include "transforms/step_geometry.h"
+#include "transforms/ops/operations.h"
 
 #include <gtest/gtest.h>
 

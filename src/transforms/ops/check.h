@@ -1,5 +1,4 @@
-// Check: one transform of a chain under check, which knows how to name itself in a message; and what each
-// transform's arguments have to be. Pure, any thread.
+// Check: one transform of a chain under check, which names itself in messages. Pure, any thread.
 #pragma once
 
 #include <array>
@@ -14,11 +13,9 @@
 
 namespace millrace::transforms {
 
-const char* name_of(const TransformSpec& spec);
-
 class Check {
  public:
-  Check(const TransformSpec& spec, size_t position) : name_(name_of(spec)), position_(position) {}
+  Check(const char* name, size_t position) : name_(name), position_(position) {}
 
   void require(bool holds, const std::string& rule_and_remedy) const {
     if (!holds)
@@ -44,6 +41,21 @@ class Check {
     require(!at || (std::abs((*at)[0]) <= kAny && std::abs((*at)[1]) <= kAny),
             "center must be (x, y), in pixels and finite");
   }
+  void weights(const std::vector<double>& weights) const {
+    double sum = 0;
+    for (const double weight : weights) {
+      require(weight >= 0 && weight <= kAny, "weights must be finite and >= 0");
+      sum += weight;
+    }
+    require(sum > 0, "one weight must be above 0");
+  }
+  void resize(bool of_tensor, Interpolation interpolation) const {
+    require(!of_tensor || interpolation == Interpolation::bilinear || interpolation == Interpolation::bicubic,
+            "a tensor is resized bilinear or bicubic; use others before the conversion to a tensor");
+  }
+  void map(Interpolation interpolation) const {
+    require(interpolation <= Interpolation::bicubic, "maps by nearest, bilinear or bicubic");
+  }
 
   static constexpr double kAny = 1e9;  // "finite", and no sum of a few such numbers loses its fractions
 
@@ -57,29 +69,5 @@ class Check {
   const char* name_;
   size_t position_;
 };
-
-// Each throws Error(invalid_argument) naming the rule and the remedy.
-void check_arguments(const RandomResizedCrop& t, const Check& check);
-void check_arguments(const Resize& t, const Check& check);
-void check_arguments(const CenterCrop& t, const Check& check);
-void check_arguments(const RandomCrop& t, const Check& check);
-void check_arguments(const Frame& t, const Check& check);
-void check_arguments(const DrawnResize& t, const Check& check);
-void check_arguments(const RandomPerspective& t, const Check& check);
-void check_arguments(const HorizontalFlip& t, const Check& check);
-void check_arguments(const VerticalFlip& t, const Check& check);
-void check_arguments(const ExifTranspose&, const Check&);
-void check_arguments(const ColorJitter& t, const Check& check);
-void check_arguments(const PhotometricDistort& t, const Check& check);
-void check_arguments(const GaussianNoise& t, const Check& check);
-void check_arguments(const Grayscale&, const Check&);
-void check_arguments(const RandomGrayscale& t, const Check& check);
-void check_arguments(const RandomRotation& t, const Check& check);
-void check_arguments(const RandomAffine& t, const Check& check);
-void check_arguments(const GaussianBlur& t, const Check& check);
-void check_arguments(const AugmentPolicy& t, const Check& check);
-void check_arguments(const AugMix& t, const Check& check);
-void check_arguments(const RandomErasing& t, const Check& check);
-void check_normalize(const Normalize& t, const Check& check);
 
 }  // namespace millrace::transforms
