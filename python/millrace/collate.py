@@ -1,5 +1,5 @@
-"""Lists of samples made into batches: Pad, for rows that differ in length, and torch's default_collate and
-default_convert in C++; what those do not know goes to torch's own.
+"""Makes batches of lists of samples: Pad, for rows that differ in length, and torch's default_collate and
+default_convert in C++; values of types that these do not know go to torch's own functions.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Values = Union[int, float, Mapping[str | int, int | float]]
 
 
 class Pad:
-    """For `collate_fn`: rows of different lengths are filled up to one; what is not padded is left to torch's
-    default_collate.
+    """A `collate_fn` that pads rows of different lengths to one length; torch's default_collate makes the
+    fields that are not padded.
 
     >>> pad = Pad({"input_ids": 0, "labels": -100}, mask="attention_mask")
     >>> loader = DataLoader(dataset, 32, collate_fn=pad)
@@ -29,8 +29,8 @@ class Pad:
     millrace's DataLoader pads natively.
 
     Args:
-        values: what to fill with, of each field that is padded, by its name or its place in the tuple. A
-            number: all rows.
+        values: the fill values, for each field that is padded, by its name or its place in the tuple. A
+            number: for all rows.
         to: the length of the batch; None: that of its longest row.
         multiple_of: the length is rounded up to the next multiple.
         mask: the name of a field to add, int64 [batch, length], 1 where there is data: of the first padded

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
 
     class _AnyTypes:
-        """torch's class, of however many types it is generic: of one up to torch 2.15, then of two."""
+        """torch's class, generic in any number of types: in one up to torch 2.15, then in two."""
 
         def __getitem__(self, types: Any) -> type:
             return torch.utils.data.DataLoader
@@ -42,7 +42,7 @@ class Replaceable(ABCMeta):
     """
 
     def __getitem__(cls, types: Any) -> Any:
-        """`DataLoader[int]`, and what a torch whose class is generic of more types allows of that."""
+        """`DataLoader[int]`; with a torch class that is generic in more types, any number of these."""
         try:
             return cls.__class_getitem__(types)  # type: ignore[attr-defined]
         except TypeError:

@@ -1,17 +1,17 @@
-"""Pictures of Pillow that wait: what a script does to an opened JPEG is recorded, and pixels are made when
-somebody looks at them. A PNG or a WebP is decoded at once, as its damage shows only then, and the rest is
-recorded.
+"""Waiting pictures of Pillow: a script's operations on an opened JPEG are recorded, and the pixels are made
+when the script first looks at them. A PNG or a WebP is decoded at once, because only decoding shows damage;
+operations on it are recorded.
 
 Pillow's own classes, arguments, checks and messages stay. Three things are put into its classes while
-pictures are recorded, and taken out by `asking.put_back()`:
+pictures are recorded, and `asking.put_back()` removes them:
 
-1. `ImageFile.load()` reads the compressed bytes of a regular JPEG, and decodes nothing. A file that Pillow
-   may refuse is loaded by Pillow at once, so errors come where they always came.
-2. The methods below call Pillow's own on a stand-in. The stand-in's core image records: it has the names of
-   the operations that can wait, and returns a longer recording.
-3. The door: Pillow reaches pixels through one attribute of the instance. A waiting picture has none; the
-   class has a descriptor of that name, which makes the pixels and puts them there. Pictures that have pixels
-   never meet it, since it is not a data descriptor.
+1. `ImageFile.load()` reads the compressed bytes of a regular JPEG, and decodes nothing. Pillow loads a file
+   that it may refuse at once, so errors come where they always came.
+2. The methods below call Pillow's own methods on a copy (`stand_in`). The copy's core image records: it has
+   the names of the operations that can wait, and each returns a longer recording.
+3. The door: Pillow reaches pixels through one attribute of the instance. A waiting picture has no such
+   attribute; the class has a descriptor of that name, which makes the pixels and sets the attribute. Pictures
+   that have pixels never use the descriptor, since it is not a data descriptor.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _read(image: ImageFile.ImageFile) -> bool:
     try:
         file.seek(0)
         data = file.read()
-    except Exception:  # Pillow's own load() meets the same, and says so
+    except Exception:  # Pillow's own load() will raise the same error
         return False
     record = recording_of(image, data)
     if record is None:
@@ -89,7 +89,7 @@ def recording_of(image: ImageFile.ImageFile, data: Any) -> _core.RecordedPicture
 
 
 def waits(image: Any, record: _core.RecordedPicture, closes: bool) -> None:
-    """`closes`: its file, too."""
+    """Make `image` a waiting picture. `closes`: close its file, too."""
     image.tile = []
     image.map = None
     image.readonly = 0
@@ -104,7 +104,7 @@ def waits(image: Any, record: _core.RecordedPicture, closes: bool) -> None:
 
 
 def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: Any) -> Any:
-    """`render(*args)`, a method of `record`; Pillow decodes the file where the engine leaves it to Pillow."""
+    """`render(*args)`, a method of `record`; Pillow decodes the file if the engine leaves it to Pillow."""
     first = record.renders == 0
     try:
         result = render(*args)
@@ -120,7 +120,7 @@ def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: A
 
 
 def looked_at(image: Image.Image, record: _core.RecordedPicture, name: str, *args: Any) -> Any:
-    """`record.name(*args)`. From the second look at one picture on, its pixels are there."""
+    """`record.name(*args)`. The second look at a picture makes its pixels, and keeps them."""
     if record_of(image) is not record:
         return getattr(record, name)(*args)
     state = image.__dict__

@@ -246,7 +246,7 @@ class _Worker:
         if self._setup.prefix is not None:
             self._setup.prefix.next_epoch()
         self._reseed_pipe(shared_seed)
-        if self._initialised:  # else the error of worker_init_fn stands; what iter() raised may have gone
+        if self._initialised:  # else worker_init_fn's error stays; iter() may succeed this time
             self._make_fetcher()
 
     def _next_message(self) -> tuple:
@@ -263,7 +263,7 @@ class _Worker:
             if not data:
                 return _STOP
             self._inbox.extend(MESSAGE.iter_unpack(data))
-        if self._inbox[-1][0] == channel.STOP:  # nobody waits for what lies before it
+        if self._inbox[-1][0] == channel.STOP:  # nobody waits for the messages before it
             return self._inbox[-1]
         return self._inbox.popleft()
 

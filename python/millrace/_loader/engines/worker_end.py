@@ -1,11 +1,11 @@
-"""One worker process as its parent sees it: how it starts, and what it left in a slot, as an Answer: tensors
-over the slot where that is possible.
+"""The parent's end of one worker process: starts it, and reads its results from slots, as Answers (with
+tensors over the slot where that is possible).
 
-A process that is spawned, or forked by multiprocessing's server, reads what it is to do from a pipe that its
-parent fills. A dataset larger than the pipe's buffer would keep the parent until that process has imported
-torch, and the next worker until then: so it travels in memory of its own (Parcel, in channel.py). And the
-server is told to import torch and millrace once, in the place of each worker (preload()); it lives as long as
-the training process, so later epochs and other loaders find it warm.
+A process that is spawned, or forked by multiprocessing's server, reads its task from a pipe that its parent
+fills. A dataset larger than the pipe's buffer would block the parent, and the start of the next worker, until
+that process has imported torch. So the dataset travels in memory of its own (Parcel, in channel.py). And the
+server imports torch and millrace once, instead of each worker (preload()); it lives as long as the training
+process, so later epochs and other loaders find it warm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from . import channel
 from .channel import MESSAGE, Descriptor, Layout, read_pickle, unpack_value
 from .workers import Answer
 
-MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
+MOST_OUTSTANDING = 64  # messages in a pipe; its buffer may be a single page
 _PATIENCE_S = _utils.MP_STATUS_CHECK_INTERVAL
 _TICK_S = 0.005
 #: What the server imports. What it cannot find there each worker imports for itself.

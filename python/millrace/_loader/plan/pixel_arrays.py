@@ -1,8 +1,8 @@
 """torchvision's datasets that keep their pictures in memory, as arrays of bytes: CIFAR, MNIST and its kin,
 SVHN, STL10, USPS.
 
-The engine reads them where they lie, so what a program writes into them counts from the next batch. Those in
-grey are an array whose three channels are the same memory.
+The engine reads the arrays in place, so a program's writes into them count from the next batch. For grey
+pictures, the engine's array has the same memory as all three channels.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _TRANSFORMS = {"transform", "target_transform"}
 
 @dataclass(frozen=True)
 class Layout:
-    """`axes`: of `data`, of samples, height, width and channels; `labels`: the attribute; `reads`: the names
-    in its __getitem__'s code beside these, transforms, and what makes a picture.
+    """`axes`: of `data`: samples, height, width and channels; `labels`: the attribute; `reads`: the names in
+    its __getitem__'s code besides these, transforms, and functions that make a picture.
     """
 
     axes: str
@@ -38,7 +38,7 @@ class Layout:
     as_int: bool = True
     """Whether a target is int(label)."""
     words: str = ""
-    """What docs/native.md says of it, where that is more than the class's name."""
+    """The words of docs/native.md for the class, if these are more than its name."""
 
 
 _GREY = Layout("nhw", "targets", frozenset({"int", "numpy"}))

@@ -338,34 +338,32 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
 
     def states_of(at: _Position) -> tuple[None, Any]:
         given = at[unit] - at[2]
-        # More than there are: lists come again, and the sampler stays at its end.
+        # Past the last list, lists come again, and the sampler stays at its end.
         return None, lists.state_after(given) if given <= lists.given else unsigned_state(lists)
 
     return Lists(lists, None, states_of, begins_anew=begins_anew, counted=unit)
 
 
 def known_sampler(index_sampler: Any) -> Any:
-    """The sampler of millrace.samplers that does the work of `index_sampler`; None when there is none."""
+    """The sampler of millrace.samplers that does the work of `index_sampler`; None if there is none."""
     return native(index_sampler) if is_known(drawing_sampler(index_sampler)) else None
 
 
 def drawing_sampler(index_sampler: Any) -> Any:
-    """The sampler whose draws decide the order: a batch sampler of the user's may shuffle what is in order in
-    its `sampler`.
+    """The sampler that draws the order: the `sampler` of torch's BatchSampler or ours; else `index_sampler`
+    itself, because a user's batch sampler may shuffle the indices of an ordered `sampler`.
     """
     return index_sampler.sampler if type(index_sampler) in (BatchSampler, OurBatchSampler) else index_sampler
 
 
 def draws_unknown(index_sampler: Any) -> bool:
-    """Whether the sampler is of the user's making, without a state: it may draw from any generator, and at
-    any time.
-    """
+    """Whether the sampler is a user's, without a state: it may draw from any generator, at any time."""
     sampler = drawing_sampler(index_sampler)
     return not is_known(sampler) and type(sampler) not in DRAWS_NOTHING and not is_stateful(sampler)
 
 
 def own_generators(loader: Any) -> dict[str, torch.Generator]:
-    """Generators that were given to the loader and to its sampler, each once."""
+    """The generators that were given to the loader and to its sampler, each once."""
     inner = getattr(inner_sampler(loader._index_sampler), "generator", None)
     generators = {"loader": loader.generator}
     if inner is not loader.generator:
