@@ -130,7 +130,7 @@ class Pad:
             )
 
     def _value_of(self, name: Any, row: Any = None) -> Any:
-        """What this field is filled with; None: it is not padded."""
+        """The fill value of this field; None: it is not padded."""
         if isinstance(self.values, dict):
             return self.values.get(name)
         return self.values if name is None or _is_row(row) else None
@@ -138,7 +138,7 @@ class Pad:
     def _padded(
         self, rows: Sequence[Any], value: Any, name: Any, masked: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """(rows filled up, mask)"""
+        """(padded rows, mask)"""
         label = "rows" if name is None else f"field {name!r}"
         if not all(map(_is_list_of_ints, rows)):
             rows = [_as_tensor(row, label, number) for number, row in enumerate(rows)]
@@ -214,7 +214,7 @@ def _as_tensor(row: Any, label: str, number: int) -> torch.Tensor:
     )
 
 
-# What torch ships; None: a script has replaced the function already.
+# torch's own functions; None: a script has replaced the function already.
 _SHIPPED = {
     kind: getattr(collate, name) if replaced(collate.__name__, name) is None else None
     for kind, name in {
@@ -230,13 +230,13 @@ _SHIPPED = {
 
 
 def as_shipped() -> bool:
-    """Whether nobody has told default_collate of types of their own."""
+    """Whether no script has added types to default_collate, or replaced functions in it."""
     return collate.default_collate_fn_map == _SHIPPED
 
 
 def runs_natively(collate_fn: Any) -> bool:
-    """Whether it is torch's default_collate, and no function that this calls was replaced; asked once for
-    each epoch or worker.
+    """Whether `collate_fn` is torch's default_collate, and no function that it calls was replaced. Called
+    once for each epoch or worker.
     """
     if not is_default_collate(collate_fn):
         return False
@@ -261,7 +261,9 @@ def _collator() -> Callable[[Any], Any]:
 
 
 def native_collate(collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What gives the same, if it is default_collate or default_convert; else the function itself."""
+    """Native code with the same results, if `collate_fn` is default_collate or default_convert; else
+    `collate_fn` itself.
+    """
     if runs_natively(collate_fn):
         return _collator()
     if is_shipped(collate_fn, collate.__name__, "default_convert") and replaced_builtin("torch") is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 class Targets:
     """Targets that are more than one int64 number each: looked up and transformed when their batch is
-    delivered. The engine's labels are then positions in the dataset, because only the finished batch says
+    delivered. The engine's labels are then positions in these targets, because only the finished batch says
     which row holds which sample: on_error may have put other samples into it.
 
     `parts`: for each of the concatenated datasets, its samples' targets, and the function that transforms

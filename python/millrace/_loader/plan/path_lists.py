@@ -219,14 +219,14 @@ def layout_of(cls: type, layouts: Mapping[tuple[str, str], Any]) -> tuple[type, 
     return None
 
 
-# What decides which sample an index gives. A subclass that only finds its files in another way (its __init__)
-# stays native.
+# The attributes that decide which sample an index gives. A subclass that only finds its files in another way
+# (its __init__) stays native.
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__", "__getattr__", "__len__")
 
 
 def check_overrides(cls: type, base: type, attributes: Sequence[str]) -> None:
     """NotLowered if `cls` may give other samples than `base` with the same attributes."""
-    # What __getitem__ calls decides, what finds files does not.
+    # Functions that __getitem__ calls decide, too; functions that find files do not.
     code = getattr(getattr(base, "__getitem__", None), "__code__", None)
     check_class(base, *_DECISIVE, *attributes, *getattr(code, "co_names", ()))
     for name in (*_DECISIVE, *attributes):
@@ -237,7 +237,7 @@ def check_overrides(cls: type, base: type, attributes: Sequence[str]) -> None:
 
 
 def library_code(base: type, name: str) -> types.CodeType:
-    """The code of a method of a library's class; NotLowered if somebody replaced it."""
+    """The code of a method of a library's class; NotLowered if the method was replaced."""
     method = getattr(base, name, None)
     module = sys.modules.get(getattr(method, "__module__", ""))
     if (
@@ -251,8 +251,8 @@ def library_code(base: type, name: str) -> types.CodeType:
 
 
 def _opening(root: Any, base: type, names: set[str]) -> bool:
-    """Whether pictures keep their files' modes; NotLowered where they are not opened by Pillow in one of the
-    usual ways. `names`: those in the code that say how.
+    """Whether pictures keep their files' modes; NotLowered if Pillow does not open them in one of the usual
+    ways. `names`: the names in the code that tell the way.
     """
     constants = library_code(base, "__getitem__").co_consts
     if names in ({"loader"}, {"_loader"}):
@@ -269,7 +269,7 @@ def _opening(root: Any, base: type, names: set[str]) -> bool:
 
 
 def check_loader(loader: Any) -> None:
-    """NotLowered for any but torchvision's own, over Pillow."""
+    """NotLowered if `loader` is not torchvision's own, with Pillow."""
     check_functions(_FOLDER, "pil_loader", "default_loader")
     pillow = loaded(_FOLDER, "pil_loader")
     if loader is pillow:

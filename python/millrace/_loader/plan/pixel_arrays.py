@@ -58,13 +58,13 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
 
 
 def recogniser_of_arrays(root: Any) -> Callable[[Any], Source] | None:
-    """What recognises `root`, if it derives from one of these classes."""
+    """The recogniser of `root`, if it derives from one of these classes; else None."""
     found = layout_of(type(root), LAYOUTS)
     return None if found is None else partial(recognise_arrays, base=found[0], layout=found[1])
 
 
 def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:
-    """The Source of one of these datasets; NotLowered when its samples must be made by Python."""
+    """The Source of one of these datasets; NotLowered if Python must make its samples."""
     name = f"torchvision {type(root).__name__}"
     check_overrides(type(root), base, ("data", layout.labels, "transform", "target_transform", "compat"))
     names = set(library_code(base, "__getitem__").co_names) - _MAKES - _TRANSFORMS
@@ -83,8 +83,8 @@ def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:
 
 
 def _pixels(data: Any, axes: str) -> np.ndarray:
-    """uint8 of shape (samples, height, width, 3), where `data` lies: those of grey pictures have one channel
-    thrice.
+    """uint8 of shape (samples, height, width, 3), in the memory of `data`: grey pictures have one channel
+    three times.
     """
     if type(data) is torch.Tensor and data.device.type == "cpu" and data.dtype is torch.uint8:
         data = data.detach().numpy()

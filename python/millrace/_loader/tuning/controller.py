@@ -16,7 +16,7 @@ lost, or was left, is not tried again, so a search ends after about 2 log2(threa
 must bring 2 %; less must cost no more than 1 %, and 1.5 % in one search altogether. Why it does not
 oscillate: another search begins only if the load has changed for three windows in a row (by 10 %, and clearly
 against the noise; or the other side is the limit now). The least time between two searches doubles, up to ten
-minutes; it begins anew at five seconds if the result of a search has lasted ten times this time.
+minutes; it returns to five seconds if ten times this time has passed since the last search.
 
 The controller sees only the numbers that note() gets, in seconds; it uses no clock and no thread. Batches do
 not depend on any setting, so a wrong decision costs time and nothing else. A copy or a pickle begins with the
@@ -108,14 +108,14 @@ class Controller:
         return self._bounds
 
     def set_bounds(self, bounds: Bounds) -> None:
-        """At once: what does not fit into them is not in force any more when this returns."""
+        """Apply `bounds` at once: when this returns, the setting in force fits into them."""
         if bounds == self._bounds:
             return
         self._roomier |= self.settled and bounds.threads > self._bounds.threads
         self._bounds = bounds
         base = bounds.fit(self._base)
         if base == self._base:
-            self._change(self.setting)  # a trial's may not fit
+            self._change(self.setting)  # a trial's setting may not fit
             return
         self._base = base
         self._event("the bounds have changed")
@@ -127,8 +127,8 @@ class Controller:
         self._meter.leave_out(min(self.setting.slots, MOST_LEFT_OUT))
 
     def note(self, wait: float, step: float) -> bool:
-        """A batch was handed out: `wait` seconds were spent on it, after a `step` of the consumer's. Whether
-        `setting` has changed.
+        """Note a delivered batch: `wait` seconds were spent on it, after `step` seconds of the consumer's.
+        Returns whether `setting` has changed.
         """
         window = self._meter.add(wait, step)
         if window is None:
@@ -176,7 +176,7 @@ class Controller:
         return window
 
     def _calibrate(self) -> Steps:
-        """Until two windows agree: pipelines start slowly. Then what windows differ by."""
+        """Measure until two windows agree, as pipelines start slowly; set windows' length by the noise."""
         last = yield from self._measure()
         for _ in range(6):
             window = yield from self._measure()
@@ -203,7 +203,7 @@ class Controller:
                 continue
             wanted = MORE_GAIN if value > now else -max(0.003, min(LESS_LOSS, LESS_LOSS_OF_SEARCH - lost))
             gain, taken, last = yield from self._trial(last, candidate, wanted)
-            # the load has changed meanwhile: what was found out before says nothing any more
+            # the load has changed meanwhile: earlier trials say nothing any more
             if gain is None and shifts < 3:
                 shifts += 1
                 brackets, lost = {"threads": Bracket(), "slots": Bracket()}, 0.0
@@ -237,8 +237,8 @@ class Controller:
         return next(((knob, value) for knob, value in moves if value is not None), None)
 
     def _trial(self, before: Window, candidate: Setting, wanted: float) -> Steps:
-        """(gain, whether it is taken, the last window of the setting in force); gain None: the load was not
-        the same all the time.
+        """(gain, whether to take the candidate, the last window of the setting in force); gain None: the load
+        changed during the trial.
         """
         gains: list[float] = []
         while True:
@@ -263,7 +263,7 @@ class Controller:
                 return mean, mean > wanted, after
 
     def _watch(self, last: Window) -> Steps:
-        """Returns when the load has become another one, and it is time for another search."""
+        """Measure until it is time for another search: the load has changed, or more threads may work."""
         known = [last]
         while len(known) < ODD_WINDOWS:
             known.append((yield from self._measure()))
@@ -298,5 +298,7 @@ class Controller:
 
 
 def _gently(value: int | None, now: int) -> int | None:
-    """Where the loader is the limit, half the threads would cost too much for a trial that seldom wins."""
+    """A value of at least 3/4 of `now`: if the loader is the limit, a trial with half the threads would cost
+    too much, and seldom wins.
+    """
     return None if value is None else max(value, min(now - 1, -(-now * 3 // 4)))
