@@ -1,4 +1,4 @@
-"""The command line: `python -m millrace`, or `millrace` where its script is installed."""
+"""The command line: `python -m millrace`, or `millrace` if its script is installed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 
 def versions() -> str:
-    """millrace's and those of what it runs on: what a report of a fault begins with."""
+    """The versions of millrace, torch and Python, for the beginning of a fault report."""
     import platform
 
     import torch
@@ -73,7 +73,7 @@ def versions() -> str:
 
 
 def script() -> int:
-    """What the installed `millrace` calls."""
+    """The entry point of the installed `millrace` script."""
     return main(sys.argv[1:])
 
 

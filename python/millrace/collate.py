@@ -1,5 +1,5 @@
-"""Lists of samples made into batches: Pad, for rows that differ in length, and torch's default_collate and
-default_convert in C++; what those do not know goes to torch's own.
+"""Makes batches of lists of samples: Pad, for rows that differ in length, and torch's default_collate and
+default_convert in C++; values of types that these do not know go to torch's own functions.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Values = Union[int, float, Mapping[str | int, int | float]]
 
 
 class Pad:
-    """For `collate_fn`: rows of different lengths are filled up to one; what is not padded is left to torch's
-    default_collate.
+    """A `collate_fn` that pads rows of different lengths to one length; torch's default_collate makes the
+    fields that are not padded.
 
     >>> pad = Pad({"input_ids": 0, "labels": -100}, mask="attention_mask")
     >>> loader = DataLoader(dataset, 32, collate_fn=pad)
@@ -29,8 +29,8 @@ class Pad:
     millrace's DataLoader pads natively.
 
     Args:
-        values: what to fill with, of each field that is padded, by its name or its place in the tuple. A
-            number: all rows.
+        values: the fill values, for each field that is padded, by its name or its place in the tuple. A
+            number: for all rows.
         to: the length of the batch; None: that of its longest row.
         multiple_of: the length is rounded up to the next multiple.
         mask: the name of a field to add, int64 [batch, length], 1 where there is data: of the first padded
@@ -130,7 +130,7 @@ class Pad:
             )
 
     def _value_of(self, name: Any, row: Any = None) -> Any:
-        """What this field is filled with; None: it is not padded."""
+        """The fill value of this field; None: it is not padded."""
         if isinstance(self.values, dict):
             return self.values.get(name)
         return self.values if name is None or _is_row(row) else None
@@ -138,7 +138,7 @@ class Pad:
     def _padded(
         self, rows: Sequence[Any], value: Any, name: Any, masked: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """(rows filled up, mask)"""
+        """(padded rows, mask)"""
         label = "rows" if name is None else f"field {name!r}"
         if not all(map(_is_list_of_ints, rows)):
             rows = [_as_tensor(row, label, number) for number, row in enumerate(rows)]
@@ -214,7 +214,7 @@ def _as_tensor(row: Any, label: str, number: int) -> torch.Tensor:
     )
 
 
-# What torch ships; None: a script has replaced the function already.
+# torch's own functions; None: a script has replaced the function already.
 _SHIPPED = {
     kind: getattr(collate, name) if replaced(collate.__name__, name) is None else None
     for kind, name in {
@@ -230,13 +230,13 @@ _SHIPPED = {
 
 
 def as_shipped() -> bool:
-    """Whether nobody has told default_collate of types of their own."""
+    """Whether no script has added types to default_collate, or replaced functions in it."""
     return collate.default_collate_fn_map == _SHIPPED
 
 
 def runs_natively(collate_fn: Any) -> bool:
-    """Whether it is torch's default_collate, and no function that this calls was replaced; asked once for
-    each epoch or worker.
+    """Whether `collate_fn` is torch's default_collate, and no function that it calls was replaced. Called
+    once for each epoch or worker.
     """
     if not is_default_collate(collate_fn):
         return False
@@ -261,7 +261,9 @@ def _collator() -> Callable[[Any], Any]:
 
 
 def native_collate(collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What gives the same, if it is default_collate or default_convert; else the function itself."""
+    """Native code with the same results, if `collate_fn` is default_collate or default_convert; else
+    `collate_fn` itself.
+    """
     if runs_natively(collate_fn):
         return _collator()
     if is_shipped(collate_fn, collate.__name__, "default_convert") and replaced_builtin("torch") is None:

@@ -77,7 +77,7 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         equal_steps: "drop", "repeat" or "pad": all ranks take as many steps.
         auto_epoch: calls `sampler.set_epoch()` before each further epoch.
         process_group, mesh_dim: the data-parallel ranks among which a map-style dataset is divided.
-        history: what is remembered for replay() and seen(): a BatchHistory, True or False (docs/history.md).
+        history: how much is kept for replay() and seen(): a BatchHistory, True or False (docs/history.md).
     Batches on a device (docs/gpu.md)
         device: None, or where batches are copied to while the loop computes; prefetch_to_device: how many.
         decode: "cpu", "gpu" or "auto": where an image folder's JPEGs are decoded and transformed.

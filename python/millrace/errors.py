@@ -4,7 +4,7 @@
 `offset` the byte (-1: unknown). Where Pillow has a type of its own for the fault, the error is of that type,
 too: `UnidentifiedImageError` and `DecompressionBombError`. `UnavailableError` is a RuntimeError: something
 millrace can do, but not here or not in this combination; its message says what to change. `StateError` is a
-ValueError: a saved state that is damaged, or of other data than are here.
+ValueError: a saved state that is damaged, or belongs to other data.
 """
 
 import errno
@@ -18,9 +18,7 @@ __all__ = ["CorruptDataError", "StateError", "UnavailableError"]
 
 
 class StateError(ValueError):
-    """A saved state that cannot be gone on from: it is damaged, or does not belong to what it was loaded
-    into.
-    """
+    """A saved state that an object cannot resume from: it is damaged, or does not belong to that object."""
 
 
 class WorkersError(StateError, AssertionError):
@@ -30,7 +28,7 @@ class WorkersError(StateError, AssertionError):
 
 
 def __getattr__(name: str) -> Any:
-    """The two that are Pillow's, too: made when somebody asks for them, because Pillow is imported then."""
+    """Make a type that is Pillow's, too. They are made on first use, because this imports Pillow."""
     if name not in ("UnidentifiedImageError", "DecompressionBombError"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from PIL import Image, UnidentifiedImageError
@@ -41,7 +39,7 @@ def __getattr__(name: str) -> Any:
 
 
 def note(error: BaseException, text: str) -> None:
-    """Says below the error's traceback where in the engine it came from (Python 3.11 on)."""
+    """Add `text`, the error's place in the engine, below its traceback (Python 3.11 on)."""
     if hasattr(error, "add_note"):
         error.add_note(text)
 
@@ -49,8 +47,8 @@ def note(error: BaseException, text: str) -> None:
 def corrupt_data(
     path: str, reason: object, kind: type[CorruptDataError] = CorruptDataError
 ) -> CorruptDataError:
-    """A CorruptDataError for `path`, as the engine raises it: the file, what is wrong with it, and both as
-    attributes.
+    """A CorruptDataError for `path`, as the engine raises it: the text names the file and the fault, the
+    attributes are `path` and `offset`.
     """
     text = str(reason) or type(reason).__name__
     error = kind(text if path in text else f"{path}: {text}")
@@ -60,9 +58,9 @@ def corrupt_data(
 
 @contextmanager
 def damage_named(path: str, what: str) -> Iterator[None]:
-    """Around a library that reads the file at `path`: whatever it raises about bytes becomes a
-    CorruptDataError that names the file and says `what` could not be done. Errors that name it already, those
-    of the system and want of memory stay what they are.
+    """Wrap a library's reading of the file at `path`: its errors about bytes become a CorruptDataError that
+    names the file and says `what` could not be done. Errors that name the file already, errors of the system
+    and MemoryError pass through.
     """
     try:
         yield

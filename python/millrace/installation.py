@@ -1,8 +1,8 @@
-"""install(): millrace.DataLoader in the place of torch's class, in every module; uninstall() takes it back.
+"""install() replaces torch's class by millrace.DataLoader in every module; uninstall() takes that back.
 
 Frameworks bind torch's class to a name of their own when they are imported, and later build loaders from that
-name and the attributes of the user's loader. A loader of ours handed to them would be replaced by one of
-torch's without a word; so their names are exchanged too.
+name and the attributes of the user's loader. So they would silently replace a loader of ours by one of
+torch's; therefore install() exchanges their names, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
 
     class _AnyTypes:
-        """torch's class, of however many types it is generic: of one up to torch 2.15, then of two."""
+        """torch's class, generic in any number of types: in one up to torch 2.15, then in two."""
 
         def __getitem__(self, types: Any) -> type:
             return torch.utils.data.DataLoader
@@ -35,14 +35,14 @@ else:
 
 
 class Replaceable(ABCMeta):
-    """Metaclass of millrace.DataLoader. While that is installed, every loader of torch's class passes as one
+    """Metaclass of millrace.DataLoader. While that is installed, every loader of torch's class is an instance
     of ours.
 
     It derives from ABCMeta, because `class Mine(DataLoader, ABC)` must go on working.
     """
 
     def __getitem__(cls, types: Any) -> Any:
-        """`DataLoader[int]`, and what a torch whose class is generic of more types allows of that."""
+        """`DataLoader[int]`; with a torch class that is generic in more types, any number of these."""
         try:
             return cls.__class_getitem__(types)  # type: ignore[attr-defined]
         except TypeError:
@@ -57,8 +57,8 @@ class Replaceable(ABCMeta):
         return super().__subclasscheck__(subclass) if replaced is None else issubclass(subclass, replaced)
 
     def __subclasses__(cls) -> list[type]:
-        """Lightning patches a class and all its subclasses: while installed, those that torch's class has
-        besides ours are named too.
+        """The subclasses and, while installed, the other subclasses of torch's class: Lightning patches a
+        class and all its subclasses.
         """
         replaced = _replaced_by(cls)
         subclasses: Callable[[type], list[type]] = type.__subclasses__
@@ -67,7 +67,7 @@ class Replaceable(ABCMeta):
 
 
 class _Installation:
-    """What install() changed. Namespaces are kept as they are, since a module may leave sys.modules
+    """The changes of install(). Keeps the namespaces themselves, since a module may leave sys.modules
     meanwhile.
     """
 
@@ -102,13 +102,13 @@ def _replaced_by(cls: type) -> type | None:
 def _namespaces() -> Iterator[dict[str, Any]]:
     """Yield the variables of every module outside this package: the package's own names stay as they are."""
     for module_name, module in list(sys.modules.items()):
-        # By type(): what libraries put there instead of a module may import half of itself when asked for an
-        # attribute.
+        # By type(): a library's object in place of a module may import half the library when an attribute is
+        # read.
         if issubclass(type(module), ModuleType) and module_name.partition(".")[0] != _PACKAGE:
             yield ModuleType.__getattribute__(module, "__dict__")
     if "__mp_main__" in sys.modules:
-        # A spawned process runs the script in one dict and makes a module of a copy: its functions see what
-        # no module has.
+        # A spawned process runs the script in one dict and makes a module of a copy: no module has the dict
+        # that the script's functions use.
         for names in gc.get_objects():
             if (
                 type(names) is dict
@@ -127,8 +127,8 @@ def _places(cls: type) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 class _InChildren:
-    """Travels in the settings that a process hands to those it spawns, and installs where it is unpickled: a
-    child that starts afresh would have torch's class. Forked children have everything as it was.
+    """Travels in the settings that a process passes to the processes it spawns, and calls install() when it
+    is unpickled: a child that starts afresh would have torch's class. Forked children need nothing.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -141,16 +141,16 @@ def _install_in_child() -> _InChildren:
 
 
 def install() -> None:
-    """Puts `millrace.DataLoader` in the place of `torch.utils.data.DataLoader`, for this process and those it
+    """Replace `torch.utils.data.DataLoader` by `millrace.DataLoader`, for this process and the processes it
     spawns.
 
-    Exchanged is every module variable that holds torch's class, whatever its name, so libraries may be
+    Every module variable that holds torch's class is exchanged, whatever its name, so libraries may be
     imported before or after: accelerate, transformers, Lightning and timm then build loaders of ours. A class
-    attribute or default argument that holds torch's class keeps it. Existing loaders stay what they are, and
-    subclasses keep the base they have; both still pass `isinstance(loader, DataLoader)`. torch's own loaders
-    from before cannot be pickled while ours is installed.
+    attribute or default argument that holds torch's class keeps it. Existing loaders stay as they are, and
+    subclasses keep their base; both still pass `isinstance(loader, DataLoader)`. torch's own loaders from
+    before cannot be pickled while ours is installed.
 
-    Pictures that anybody opens with Pillow wait to be decoded from now on (docs/pictures.md), unless the
+    Pictures that any code opens with Pillow wait to be decoded from now on (docs/pictures.md), unless the
     environment has MILLRACE_PICTURES=pillow.
 
     Calling it again is harmless, and looks for torch's class anew.
@@ -166,11 +166,10 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Takes `install()` back, also in modules imported since; does nothing when there is nothing to take
-    back.
+    """Undo `install()`, also in modules imported since; do nothing if it is not installed.
 
-    A module imported since then gets torch's class for ours, even if it had asked for `millrace.DataLoader`
-    itself; modules that did so earlier keep it. Loaders that exist stay what they are.
+    In a module imported since then, torch's class replaces ours, even if the module had asked for
+    `millrace.DataLoader` itself; modules that did so earlier keep ours. Existing loaders stay as they are.
     """
     global _installation
     if _installation is not None:

@@ -1,8 +1,8 @@
 """Batches on the device before the training loop asks for them.
 
-The copies run on a stream of their own, queued in C++ (src/device/batch_copier.h has the order of things);
-the consumer's stream waits for them by an event, and the host waits only when it is several steps ahead of
-the device.
+The copies run on a stream of their own, queued in C++ (src/device/batch_copier.h describes the order). The
+consumer's stream waits for them by an event; the host waits only when it is several steps ahead of the
+device.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from ._loader.arguments import checked_depth
 from ._profiling.stages import COPY, STEP, during
 
 T_co = TypeVar("T_co", covariant=True)
-_LEAST_QUEUED = 2  # steps that the device may have before it, so that it never waits for the host
+_LEAST_QUEUED = 2  # steps queued on the device, so that it never waits for the host
 
 
 class DevicePrefetcher(Generic[T_co]):
-    """The batches of any iterable, copied to a device while the loop computes with the one before.
+    """The batches of any iterable, copied to a device while the loop computes with the previous batch.
 
     >>> for images, labels in DevicePrefetcher(loader, "cuda"): ...
 
-    batches: a DataLoader of anybody's, or anything that can be iterated over; its length is this one's.
-    device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU where
-        there is none. On the CPU batches are passed on as they are.
-    prefetch: how many batches are asked for before the oldest is handed out, at least 1; as many are in the
-        device's memory beside those in use. The loop may be as many steps ahead of the device (2 at least);
+    batches: any DataLoader, or any other iterable; len() returns its length.
+    device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU if there
+        is none. On the CPU batches are passed on as they are.
+    prefetch: how many batches are requested before the oldest is delivered, at least 1; as many are in the
+        device's memory besides those in use. The loop may be as many steps ahead of the device (2 at least);
         `next()` waits for the device then.
     channels_last: 4-d tensors get torch.channels_last's strides, by a kernel on the device.
     on_device: called with each batch on the device, on the copying stream, so that its work overlaps with the
         loop's as well. `millrace.transforms.batch` has transforms for it: uint8 pictures take a quarter of
         float32's time on the link.
-    static_buffers: every batch is put into the tensors of the first one, on the loop's stream: what CUDA
-        graphs need. All batches must have the same shapes and types (drop_last=True). The tensors change at
-        each step; clone what you keep. Threads of a loader may ask CUDA for memory while a graph is captured:
-        use capture_error_mode="thread_local".
+    static_buffers: every batch is copied into the tensors of the first one, on the loop's stream, as CUDA
+        graphs need it. All batches must have the same shapes and types (drop_last=True). The tensors change
+        at each step; clone tensors that you keep. Threads of a loader may ask CUDA for memory while a graph
+        is captured: use capture_error_mode="thread_local".
 
     Batches are dicts, lists, tuples, namedtuples and dataclasses of tensors, in any nesting. Other values
-    pass through unchanged; those with a `to()` of their own, and tensors that are sparse, nested, subclasses
-    or need gradients, are moved by it when their batch is handed out. Page-locked tensors are copied from
-    where they lie, others through page-locked memory that is kept. A millrace.DataLoader makes its batches
-    for the device then, as with its own `device=`; its states are those of the batch the loop has. Any number
-    of prefetchers and devices; each iterator belongs to one thread. An error of `batches` is raised at its
-    place.
+    pass through unchanged. Values with a `to()` of their own, and tensors that are sparse, nested, subclasses
+    or need gradients, are moved by `to()` when their batch is delivered. Page-locked tensors are copied
+    directly, others through page-locked memory that is kept. A millrace.DataLoader then makes its batches for
+    the device, as with its own `device=`; its states are those of the batch that the loop has. Any number of
+    prefetchers and devices; each iterator belongs to one thread. An error of `batches` is raised in the place
+    of its batch.
 
     UnavailableError: there is no such device here, or no driver; torch.OutOfMemoryError: its memory is full.
     """
@@ -84,7 +84,7 @@ class DevicePrefetcher(Generic[T_co]):
         return len(self.batches)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
-        """What frameworks ask a DataLoader for: `dataset`, `sampler`, `batch_size`, `set_epoch`, ..."""
+        """Attributes that frameworks read from a DataLoader: `dataset`, `sampler`, `batch_size`, ..."""
         if name.startswith("__") or name == "batches":
             raise AttributeError(name)
         if name in ("state_dict", "load_state_dict") and not _is_ours(self.batches):
@@ -121,12 +121,12 @@ class _Passing(Around):
             return batch
         try:
             return self._on_device(batch)
-        except StopIteration as error:  # it would end the loop without a word
+        except StopIteration as error:  # it would silently end the loop
             raise RuntimeError("on_device raised StopIteration") from error
 
 
 class _HostIterator(_Passing):
-    """Where the device is the CPU: each batch when it is asked for."""
+    """The iterator if the device is the CPU: makes each batch on request."""
 
     def __next__(self) -> Any:
         batch = self._transformed(next(self._batches))
@@ -134,15 +134,15 @@ class _HostIterator(_Passing):
 
 
 class _Ahead:
-    """A batch on its way to the consumer, or the error in its place."""
+    """A batch on its way to the consumer, or an error instead of it."""
 
     __slots__ = ("batch", "error", "ticket", "delivered")
 
     def __init__(self, batch: Any, error: Exception | None, delivered: int) -> None:
-        self.batch = batch  # of the host's memory, until there is a ticket
+        self.batch = batch  # in the host's memory, until there is a ticket
         self.error = error
         self.ticket: Any = None
-        self.delivered = delivered  # of the loader's progress, which it takes when it is handed out
+        self.delivered = delivered  # steps of the loader's progress; they count when this is handed out
 
     @property
     def ready(self) -> bool:
@@ -150,12 +150,12 @@ class _Ahead:
 
 
 class DeviceIterator(_Passing):
-    """One pass over an iterator of host batches. An interrupt loses none: what was under way then goes on
-    with the next call.
+    """One pass over an iterator of host batches. An interrupt loses no batch: the next call goes on with the
+    interrupted work.
 
-    How it ends: it has no threads. Closing the loader ends `_batches` (_loader/engine.py); the error from
-    `_batches` comes at its place. At the interpreter's end the error is SystemExit, which leaves next() at
-    once. The copier's work is the consumer's alone, and ends with it.
+    How it ends: it has no threads. Closing the loader ends `_batches` (_loader/engine.py); an error from
+    `_batches` is raised in the place of its batch. At the interpreter's end the error is SystemExit, which
+    leaves next() at once. The copier works in the consumer's thread alone, and ends with it.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class DeviceIterator(_Passing):
     ) -> None:
         super().__init__(batches, channels_last, on_device, static_buffers)
         self._owner_pid = os.getpid()
-        # (when the consumer's stream had got so far, what it read from the host)
+        # (a moment of the consumer's stream, the host's tensors that it reads up to there)
         self._handed: deque[tuple[Any, list[Any]]] = deque()
         self._copier = copier
         self._device = device
@@ -224,7 +224,7 @@ class DeviceIterator(_Passing):
         return batch
 
     def _pull(self) -> None:
-        """Asks for one more batch, or goes on with the one that an interrupt came to."""
+        """Request one more batch, or go on with the batch that an interrupt left unfinished."""
         if not self._ahead or self._ahead[-1].ready:
             batch, error = None, None
             try:
@@ -285,18 +285,19 @@ class DeviceIterator(_Passing):
         return batch if self._static is None else ordinary(self._static.filled, batch)
 
     def _follow(self, read: list[Any]) -> None:
-        """Keeps what the consumer's stream reads from the host until it has, and the host from running away
-        from the device: memory of batches that the loop has dropped comes back only when the device is
-        through with them.
+        """Keep host tensors until the consumer's stream has read them, and keep the host from running too far
+        ahead: memory of batches that the loop has dropped comes back only when the device has finished them.
         """
         self._handed.append((self._copier.record(), read))
         while len(self._handed) > max(_LEAST_QUEUED, self._prefetch):
-            with during(STEP, "wait for the device"):  # it computes what the loop gave it
+            with during(STEP, "wait for the device"):  # the device computes the loop's step
                 self._copier.wait_for(self._handed[0][0])
             self._handed.popleft()
 
     def _is_there(self, leaf: Any) -> bool:
-        """False: what the copier does not know is moved on the consumer's stream."""
+        """Whether `leaf` is on the device. Values that the copier does not know are moved there later, on the
+        consumer's stream.
+        """
         return isinstance(leaf, torch.Tensor) and (leaf.device == self._device or _core.is_plain_tensor(leaf))
 
     def _take_delivered(self, count: int | None) -> None:
@@ -304,7 +305,7 @@ class DeviceIterator(_Passing):
             self._progress.take_delivered(count)
 
     def __del__(self) -> None:
-        try:  # without this module's variables, which may have gone when the interpreter ends
+        try:  # without this module's variables, which may be gone when the interpreter ends
             for moment, read in self.__dict__.get("_handed", ()):
                 if read:
                     self._copier.wait_for(moment)
@@ -360,8 +361,8 @@ def prefetched(
     batches: Iterator[Any], device: Device, prefetch: int, channels_last: bool = False,
     on_device: Callable[[Any], Any] | None = None, static_buffers: bool = False, *, progress: Any = None,
 ) -> Iterator[Any]:  # fmt: skip
-    """An iterator over `batches` on the device; `batches` itself when that is the CPU and nothing is to be
-    done there.
+    """An iterator over `batches` on the device; `batches` itself if the device is the CPU and there is
+    nothing to do.
     """
     where = device_of(device)
     if where.type == "cpu":

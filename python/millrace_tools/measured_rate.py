@@ -1,4 +1,4 @@
-"""What a loader gives: measured for some seconds, or read from the profile of a run that was."""
+"""The rate of a loader: measured for some seconds, or read from the profile of an earlier run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _SHORTEST_RUN = 0.2  # of the time, after the start: a shorter run is taken as i
 
 @dataclass(frozen=True)
 class MeasuredRate:
-    """`per_rank`: samples per second of one process's loader; `what` it was measured by. The rest is None
-    where it is not known: the batch size, the step's own time, the stage that the profile named, and
-    sample_bytes, those of a sample's tensors. overlaps: whether batches are made while the loop does
-    something else.
+    """`per_rank`: samples per second of one process's loader; `what`: how it was measured. None if not known:
+    the batch size; the step's own time; the stage that the profile named; sample_bytes, the bytes of a
+    sample's tensors. overlaps: whether batches are made while the loop does something else.
     """
 
     per_rank: float
@@ -37,7 +36,7 @@ class MeasuredRate:
 
 
 def loader_of(dataset: Any, batch_size: int) -> DataLoader[Any]:
-    """A dataset in millrace's loader, as many workers as this process may use CPUs, shuffled where that is
+    """A dataset in millrace's loader, with as many workers as this process may use CPUs, shuffled if
     possible.
     """
     stream = isinstance(dataset, IterableDataset)
@@ -47,12 +46,12 @@ def loader_of(dataset: Any, batch_size: int) -> DataLoader[Any]:
 def measure(
     loader: Iterable[Any], seconds: float = 5.0, step: Callable[[int, int], None] = lambda samples, size: None
 ) -> MeasuredRate:
-    """Iterates for about so many seconds, epoch after epoch, and keeps nothing. `step(samples, bytes)` is
-    called for each batch.
+    """Iterate for about `seconds`, epoch after epoch, and keep nothing. `step(samples, bytes)` is called for
+    each batch.
 
-    Starting the workers and the first batch of each of them do not count in any epoch (in a short one, at
-    most half of its batches): when the first batch is given, every worker has made one. Epochs of one batch
-    count whole. ValueError for a loader that gives no batch; what the dataset raises is passed on.
+    In each epoch, the start of the workers and the first batch of each worker do not count (in a short epoch,
+    at most half of its batches): when the first batch comes, every worker has made one. Epochs of one batch
+    count whole. ValueError for a loader that gives no batch; errors of the dataset pass through.
     """
     workers = getattr(loader, "num_workers", 1)
     heads = max(workers, 1) if isinstance(workers, int) else 1
@@ -88,8 +87,8 @@ def is_batched(loader: Any) -> bool:
 
 
 def samples_in(batch: Any, batched: bool = True, unknown: int = 1) -> int:
-    """Samples of a batch: the length of its first field, `unknown` where that has none. `batched` False: 1,
-    unless all of several tensors agree in their first dimension.
+    """Samples of a batch: the length of its first field, `unknown` if that has none. `batched` False: 1,
+    unless the batch has several tensors that all agree in their first dimension.
     """
     if not batched:
         tensors = [leaf for leaf in leaves(batch, []) if isinstance(leaf, torch.Tensor)]
@@ -107,11 +106,11 @@ def samples_in(batch: Any, batched: bool = True, unknown: int = 1) -> int:
 
 
 def rate_of_profile(stats: Mapping[str, Any]) -> MeasuredRate:
-    """What the loader of a run could give, by `loader.stats()` or its "profile".
+    """The possible rate of a run's loader, from `loader.stats()` or its "profile".
 
-    Where the loop waited, samples over time is what the loader gives. Where it did not, workers were idle,
-    and could give as much more: samples / time / busy share of the workers. Making the iterator and its first
-    batch do not count. ValueError for other dicts, and for runs of no batch.
+    If the loop waited, the loader's rate is samples over time. If it did not wait, workers were idle, and
+    could make more: samples / time / busy share of the workers. Making the iterator and its first batch do
+    not count. ValueError for other dicts, and for runs without a batch.
     """
     try:
         profile = stats.get("profile", stats)

@@ -1,12 +1,12 @@
-"""The private names of other libraries that millrace uses, by library, and why: any version may change them.
-torch_private.py has the names that torch must have to be accepted at import. Only the test of both files
-(tests/python/test_private_names.py) imports this one.
+"""The private names of other libraries that millrace uses, by library, with their purpose: any version may
+change them. torch_private.py has the names that torch must have to be accepted at import. Only the test of
+both files (tests/python/test_private_names.py) imports this one.
 
-An attribute that only objects have is listed after their class. Where a library has a public name for the
-same thing, millrace uses the public one.
+An attribute that only objects have is listed after their class. If a library has a public name for the same
+thing, millrace uses the public one.
 """
 
-#: {library: {full name: what it is for}}
+#: {library: {full name: its purpose}}
 NAMES = {
     "torch": {
         # loaders, which millrace's are, too: frameworks and torch's own methods read these, and set some
@@ -76,7 +76,7 @@ NAMES = {
         "torchvision.transforms.AutoAugment._get_policies": "the same",
         "torchvision.transforms.v2.AutoAugment._policies": "what was chosen of the table",
         "torchvision.io.image._has_image_ops": "whether its operators could be loaded",
-        # of datasets: which pictures they have, and what decides that in __getitem__
+        # of datasets: their pictures, and the attributes that decide on these in __getitem__
         "torchvision.datasets.Imagenette._samples": "paths and labels",
         "torchvision.datasets.Food101._image_files": "paths",
         "torchvision.datasets.Food101._labels": "their labels",
@@ -97,7 +97,7 @@ NAMES = {
         "timm.data.dataset._max_retries": "the same",
         "timm.data.dataset._ERROR_RETRY": "the same",
         "timm.data.dataset._consecutive_errors": "the same",
-        # what a policy's level becomes; the engine has the same functions
+        # the meaning of a policy's level; the engine has the same functions
         "timm.data.auto_augment._rotate_level_to_arg": "degrees",
         "timm.data.auto_augment._shear_level_to_arg": "a slope",
         "timm.data.auto_augment._translate_abs_level_to_arg": "pixels",
@@ -168,8 +168,8 @@ SOME_VERSIONS = {
     "torch.utils.data._utils.worker._RNG": "from 2.11 on",
 }
 
-#: Symbols of torch's shared libraries that C++ looks up and can do without (src/tensors/torch_api.h has why;
-#: `_core.missing_in_torch()` tells the consequences).
+#: Symbols of torch's shared libraries that C++ looks up and can do without (src/tensors/torch_api.h has the
+#: reasons; `_core.missing_in_torch()` tells the consequences).
 SYMBOLS = {
     "_ZN3c1035newStorageImplFromRefcountedDataPtrERKNS_7StorageE": "libc10.so: a second owner of memory",
     "_ZN2at12hasCallbacksEv": "libtorch_cpu.so: whether anybody listens to operations",

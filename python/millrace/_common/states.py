@@ -51,7 +51,7 @@ def verified(state: Mapping[str, Any], whose: str, verify: bool = True) -> dict[
     """`state` without its checksum. StateError if the checksum does not match. A state without a checksum is
     accepted: an earlier revision saved it, or it was made by hand.
 
-    `whose`: "the loader's state", say, for the message.
+    `whose`: for the message, for example "the loader's state".
     """
     if verify and KEY in state:
         number, *names = _parts(state[KEY])

@@ -15,7 +15,7 @@ import torch
 
 TESTED = "2.13"
 
-#: torch's, by their full names, and what each is for.
+#: torch's private names, in full, each with its purpose.
 NAMES = {
     # torch/utils/data/dataloader.py
     "torch.utils.data.dataloader._BaseDataLoaderIter": "frameworks test whether an iterator is of this class",

@@ -1,4 +1,4 @@
-"""Which lists of a dataset its worker processes come to copy, and what that costs."""
+"""Finds the lists of a dataset that its worker processes will copy, and estimates the cost."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def heavy_lists(dataset: Any) -> list[tuple[str, int, int]]:
     more, the largest first.
 
     Looks at the instance attributes of `dataset` and of the datasets in them (Subset's, ConcatDataset's
-    parts), or at `dataset` itself when it is a list. The bytes are those of the objects, not of the list:
-    what a forked process copies when it has looked at each of them. Estimated from a thousand items, in about
-    a millisecond; reads nothing else and changes nothing.
+    parts), or at `dataset` itself when it is a list. The bytes are those of the objects, not of the list: a
+    forked process copies them when it looks at each object. Estimated from a thousand items, in about a
+    millisecond; reads nothing else and changes nothing.
     """
     found = (
         (name, len(items), _object_bytes(items)) for name, items in _containers(dataset, "dataset", set())
@@ -32,8 +32,8 @@ def heavy_lists(dataset: Any) -> list[tuple[str, int, int]]:
 
 
 def memory_advice(dataset: Any) -> list[str]:
-    """The line of `explain()` about heavy lists, for loaders whose samples are made in worker processes; none
-    without them.
+    """The line of `explain()` about heavy lists, for loaders that make samples in worker processes; no line
+    without heavy lists.
     """
     heavy = heavy_lists(dataset)
     if not heavy:
@@ -50,7 +50,7 @@ def memory_advice(dataset: Any) -> list[str]:
 
 
 def _containers(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """(dotted name, container), each once; of datasets inside datasets, too."""
+    """(dotted name, container) of each container once, also of those in datasets inside datasets."""
     if id(value) in seen:
         return
     seen.add(id(value))
@@ -66,7 +66,7 @@ def _containers(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, An
 
 
 def _object_bytes(container: Any) -> int:
-    """Estimated from items all over a sequence, or the first ones of another container."""
+    """Bytes of all items, estimated from items all over a sequence, or the first ones of other containers."""
     if isinstance(container, dict):
         return _object_bytes(container.keys()) + _object_bytes(container.values())
     if isinstance(container, (list, tuple)):
@@ -77,8 +77,8 @@ def _object_bytes(container: Any) -> int:
 
 
 def _bytes_of(item: Any, depth: int = 4) -> int:
-    """Bytes of an object and what it holds, up to a page each: a reference count dirties one page, however
-    large the object is.
+    """Bytes of an object and of the objects in it, up to a page each: a change of its reference count copies
+    one page, however large the object is.
 
     Objects that many others hold, such as labels and small numbers, weigh nothing: there are few of them.
     """

@@ -1,17 +1,17 @@
-"""Pictures of Pillow that wait: what a script does to an opened JPEG is recorded, and pixels are made when
-somebody looks at them. A PNG or a WebP is decoded at once, as its damage shows only then, and the rest is
-recorded.
+"""Waiting pictures of Pillow: a script's operations on an opened JPEG are recorded, and the pixels are made
+when the script first looks at them. A PNG or a WebP is decoded at once, because only decoding shows damage;
+operations on it are recorded.
 
 Pillow's own classes, arguments, checks and messages stay. Three things are put into its classes while
-pictures are recorded, and taken out by `asking.put_back()`:
+pictures are recorded, and `asking.put_back()` removes them:
 
-1. `ImageFile.load()` reads the compressed bytes of a regular JPEG, and decodes nothing. A file that Pillow
-   may refuse is loaded by Pillow at once, so errors come where they always came.
-2. The methods below call Pillow's own on a stand-in. The stand-in's core image records: it has the names of
-   the operations that can wait, and returns a longer recording.
-3. The door: Pillow reaches pixels through one attribute of the instance. A waiting picture has none; the
-   class has a descriptor of that name, which makes the pixels and puts them there. Pictures that have pixels
-   never meet it, since it is not a data descriptor.
+1. `ImageFile.load()` reads the compressed bytes of a regular JPEG, and decodes nothing. Pillow loads a file
+   that it may refuse at once, so errors come where they always came.
+2. The methods below call Pillow's own methods on a copy (`stand_in`). The copy's core image records: it has
+   the names of the operations that can wait, and each returns a longer recording.
+3. The door: Pillow reaches pixels through one attribute of the instance. A waiting picture has no such
+   attribute; the class has a descriptor of that name, which makes the pixels and sets the attribute. Pictures
+   that have pixels never use the descriptor, since it is not a data descriptor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .replaced import around, replacements
 _RECORD = "_millrace_record"
 _SHOWN = "_millrace_shown"
 FILE = "_millrace_file"  # of a WebP: all its bytes
-_LOOKS = "_millrace_looks"  # how often somebody looked at the picture
+_LOOKS = "_millrace_looks"  # how often the script looked at the picture
 
 
 def record_of(image: Image.Image) -> _core.RecordedPicture | None:
@@ -72,7 +72,7 @@ def _read(image: ImageFile.ImageFile) -> bool:
     try:
         file.seek(0)
         data = file.read()
-    except Exception:  # Pillow's own load() meets the same, and says so
+    except Exception:  # Pillow's own load() will raise the same error
         return False
     record = recording_of(image, data)
     if record is None:
@@ -89,7 +89,7 @@ def recording_of(image: ImageFile.ImageFile, data: Any) -> _core.RecordedPicture
 
 
 def waits(image: Any, record: _core.RecordedPicture, closes: bool) -> None:
-    """`closes`: its file, too."""
+    """Make `image` a waiting picture. `closes`: close its file, too."""
     image.tile = []
     image.map = None
     image.readonly = 0
@@ -104,7 +104,7 @@ def waits(image: Any, record: _core.RecordedPicture, closes: bool) -> None:
 
 
 def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: Any) -> Any:
-    """`render(*args)`, a method of `record`; Pillow decodes the file where the engine leaves it to Pillow."""
+    """`render(*args)`, a method of `record`; Pillow decodes the file if the engine leaves it to Pillow."""
     first = record.renders == 0
     try:
         result = render(*args)
@@ -120,7 +120,7 @@ def rendered(record: _core.RecordedPicture, render: Callable[..., Any], *args: A
 
 
 def looked_at(image: Image.Image, record: _core.RecordedPicture, name: str, *args: Any) -> Any:
-    """`record.name(*args)`. From the second look at one picture on, its pixels are there."""
+    """`record.name(*args)`. The second look at a picture makes its pixels, and keeps them."""
     if record_of(image) is not record:
         return getattr(record, name)(*args)
     state = image.__dict__
@@ -157,14 +157,14 @@ class _Door:
         record = state.get(_RECORD)
         if record is not None:
             return _make_pixels(image, record)
-        if DOOR in state:  # since this began: by another thread
+        if DOOR in state:  # another thread has set it meanwhile
             return state[DOOR]
         raise AttributeError(f"{owner.__name__!r} object has no attribute {DOOR!r}")
 
 
 class _Access:
-    """What load() returns: single pixels, which few ask for. Of the memory that the picture gets for
-    `record`, also when the picture is closed, or given other memory, before anybody asks.
+    """The result of load(): access to single pixels, which few scripts use. These are in the memory that the
+    picture gets for `record`, also if the picture is closed, or gets other memory, before the first access.
     """
 
     def __init__(self, image: Image.Image, record: _core.RecordedPicture) -> None:
@@ -227,7 +227,7 @@ class _CoreImage:
 
 
 def _settled(image: Any) -> Any:
-    """A picture over a _CoreImage, as one that waits."""
+    """`image`; if it is over a _CoreImage, it becomes a waiting picture."""
     state = image.__dict__
     core = state.get(DOOR)
     if type(core) is _CoreImage:
@@ -237,7 +237,9 @@ def _settled(image: Any) -> Any:
 
 
 def _no_larger(image: Any, source: _core.RecordedPicture) -> Any:
-    """Makes the pixels of a smaller picture where they take less memory than what they are made of."""
+    """`image`; if it is smaller than its source, and its pixels take less memory than the data that they are
+    made of, it gets its pixels.
+    """
     record = record_of(image)
     if record is None or record.size == source.size:
         return image
@@ -249,14 +251,14 @@ def _no_larger(image: Any, source: _core.RecordedPicture) -> Any:
 
 
 def derived(image: Image.Image, record: _core.RecordedPicture, info: bool = True) -> Image.Image:
-    """A picture that waits, made from `image`, with its info or without."""
+    """A waiting picture, made from `image`, with its info or without."""
     core: Any = _CoreImage(record)
     return _settled((image if info else Image.Image())._new(core))
 
 
 def hold(image: Image.Image, record: _core.RecordedPicture) -> bool:
-    """Lets a picture that waits go on with `record`, which has its pixels; False where somebody may write
-    into them.
+    """Give a waiting picture `record`, which has its pixels; False if the script may write into these, or if
+    the picture does not wait any more.
     """
     state = image.__dict__
     if _SHOWN in state or record_of(image) is None:
@@ -267,7 +269,7 @@ def hold(image: Image.Image, record: _core.RecordedPicture) -> bool:
 
 @around
 def _waiting(self: Image.Image, *args: Any, original: Callable[..., Any], **kwargs: Any) -> Any:
-    """A method that returns a picture: of a waiting one, a waiting one."""
+    """A method that returns a picture; for a waiting picture, it returns a waiting picture."""
     record = recorded(self)
     if record is None:
         return original(self, *args, **kwargs)
@@ -276,7 +278,7 @@ def _waiting(self: Image.Image, *args: Any, original: Callable[..., Any], **kwar
     stand_in.__dict__[DOOR] = _CoreImage(record)
     try:
         result = original(stand_in, *args, **kwargs)
-    except (_core.NotRecorded, AttributeError, TypeError):  # what can't wait, or the script's own mistake
+    except (_core.NotRecorded, AttributeError, TypeError):  # it cannot wait, or is the script's own mistake
         return original(self, *args, **kwargs)
     return _no_larger(_settled(result), record)
 
@@ -341,7 +343,7 @@ _METHODS: list[tuple[type, str, Callable[..., Any]]] = [
 
 def install() -> None:
     """Put the methods into Pillow's classes; do nothing if the script has replaced a part of Pillow that
-    pictures that wait bypass.
+    waiting pictures bypass.
     """
     if any(map(replaced, ("PIL.Image", "PIL.ImageFile", "PIL.JpegImagePlugin"))):
         return

@@ -1,8 +1,8 @@
-"""replay(): the batch of a step of the past, made again.
+"""replay(): makes the batch of a past step again.
 
-Three ways, the first that there is: from what the recorder remembers of the step; from its index list, drawn
-again; and, for datasets that have a place (streams, Stateful ones), by going on from the nearest state that
-is known.
+There are three ways; the first possible one is used: from the recorder's notes about the step; from its index
+list, drawn again; and, for datasets that have a position (streams, Stateful ones), by going on from the
+nearest known state.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
     """The batch that `next()` gave, or would have given, as step `step` of the epoch that `state` is from;
     steps count from 0.
 
-    loader: made as the one that `state = loader.state_dict()` is from; its own iterators are left alone.
+    loader: made like the loader that gave `state = loader.state_dict()`; its own iterators are left alone.
         Map-style datasets are as exact as DataLoader.replay() describes, at any step of the epoch. Streams
-        and Stateful datasets go on from `state`, so it must be from before that step. What Python code draws
-        from torch's, numpy's or random's generators is not known to a state: such batches are approximate.
+        and Stateful datasets go on from `state`, so it must be from before that step. A state does not know
+        the draws of Python code from torch's, numpy's or random's generators: such batches are approximate.
     IndexError: the epoch has no such step; ValueError: the state is of another dataset or sampler, or from
         after the step.
     """
@@ -94,7 +94,7 @@ _CHANGED = (
 
 
 def _approximate(loader: Any, log: EpochLog, number: int, step: Step) -> str | None:
-    """Why the batch may be another one; None where there is no sign of it."""
+    """The reason why the batch may differ; None if there is no sign of it."""
     spec = make_plan(loader).spec
     natively = isinstance(spec, NativeSpec) and (spec.python_collate is None or loader.num_workers > 0)
     if natively or _has_position(loader):
@@ -184,7 +184,7 @@ def _find(loader: Any, step: Any, epoch: int | None) -> tuple[EpochLog, int]:
 
 
 def _has_position(loader: Any) -> bool:
-    """Whether a batch depends on those before it, beyond the order of indices."""
+    """Whether a batch depends on earlier batches by more than the order of indices."""
     return Progress(view(loader, process_group=None))._asks_workers
 
 
@@ -205,7 +205,7 @@ def _made_again(loader: Any, log: EpochLog, number: int, known: Step | None) -> 
 
 
 def _of_rows(loader: Any, log: EpochLog, number: int, step: Step | None) -> Any:
-    """By the index list, which is drawn again where it is not remembered."""
+    """The batch of an index list, which is drawn again if it is not remembered."""
     with undisturbed():
         if step is None or (step.worker < 0 and step.rows is None):
             worker = number % log.workers if log.workers else -1  # torch deals them out in turn
@@ -292,7 +292,7 @@ def _native_batch(loader: Any, log: EpochLog, number: int, spec: Any, step: Step
 
 
 def _batch_of(rows: Sequence[Any], ragged: bool) -> Any:
-    """As the engine has it: of rows that are several views, a list of these."""
+    """A batch as the engine makes it: for rows with several views, a list of the views' batches."""
     if isinstance(rows[0], list):
         return [_batch_of(view, ragged) for view in zip(*rows)]
     return tuple(rows) if ragged else torch.stack(list(rows))

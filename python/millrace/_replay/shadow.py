@@ -1,5 +1,5 @@
-"""Copies of a loader that make single batches of its past: nothing that its running iterator uses is changed;
-and the index lists of an epoch of the past, drawn again by a copy of its sampler from a state of that epoch.
+"""Copies of a loader that make single past batches, without a change to its running iterator; and the index
+lists of a past epoch, drawn again by a copy of the sampler from a state of that epoch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FRESH = {
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """The global generators of torch, numpy and random are afterwards where they were before; no warning
+    """Restore the global generators of torch, numpy and random afterwards; silence warnings, so that none
     comes twice.
     """
     with generators_at(generator_states({}, pythons=True)), warnings.catch_warnings():
@@ -48,8 +48,8 @@ def undisturbed() -> Iterator[None]:
 
 
 def view(loader: Any, **changes: Any) -> Any:
-    """A loader over the same dataset, with other settings; not one of its attributes is shared that an
-    iterator would change.
+    """A loader over the same dataset, with other settings. It shares no attribute that an iterator would
+    change.
     """
     result = copy.copy(loader)
     result.__dict__.update(_FRESH | changes)
@@ -57,7 +57,7 @@ def view(loader: Any, **changes: Any) -> Any:
 
 
 def view_of_list(loader: Any, rows: Any, workers: int, dataset: Any) -> Any:
-    """One that has a single index list."""
+    """A view() with a single index list."""
     which = "batch_sampler" if loader._auto_collation else "sampler"
     changes = {
         which: [rows],
@@ -67,7 +67,7 @@ def view_of_list(loader: Any, rows: Any, workers: int, dataset: Any) -> Any:
         "dataset": dataset,
         "process_group": None,
     }
-    if loader.on_error == "skip":  # the list is what the batch came to be made of
+    if loader.on_error == "skip":  # the list has the indices after filling
         changes["on_error"] = "raise"
     return view(loader, **changes)
 
@@ -148,7 +148,7 @@ class PastProgress(Progress):
         """Nothing: no epoch begins."""
 
     def workers_begin(self, dataset: Any, resumes: bool) -> None:
-        """Nothing: neither does the dataset's."""
+        """Do nothing: no epoch begins for the dataset, either."""
 
     def begun(self, iterator: Any) -> None:
         iterator._base_seed, iterator._shared_seed = self._log.base_seed, self._log.shared_seed
@@ -157,10 +157,11 @@ class PastProgress(Progress):
 
 
 def lists_again(loader: Any, state: dict[str, Any], as_arrays: bool, steps: Any = None) -> Generator[Any]:
-    """All lists of the epoch that `state` is from, its first one first. To be used, and closed, inside
+    """All lists of the epoch that `state` is from, from its first list on. To be used, and closed, inside
     undisturbed().
 
-    `steps`: what all ranks had agreed on. UnavailableError where the sampler's state leads only forwards.
+    `steps`: the Steps that all ranks had agreed on. UnavailableError if the sampler's state leads only
+    forwards.
     """
     saved = SavedState.read(state)
     sampler, changes = copied_order(loader)

@@ -1,5 +1,5 @@
-"""What all samplers of this package share: native(), which knows torch's own; states that are checked; and
-iterators that may go on where another stopped: plain Python ints at the speed of a list, arrays with take().
+"""The common parts of all samplers of this package: native(), which knows torch's own; checked states; and
+resumable iterators: plain Python ints at the speed of a list, arrays with take().
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ from .._common.states import global_generator_at, signing, unsigned_state, verif
 from ..errors import StateError
 from .readers import Indices, Reader, check_origin
 
-_OURS: dict[type, type[Resumable]] = {}  # by exact type: our class that does its work
+_OURS: dict[type, type[Resumable]] = {}  # exact type -> our class that replaces it
 
 
 def known(torchs: type | None = None) -> Callable[[type[Resumable]], type[Resumable]]:
-    """Decorator: makes objects of exactly this class, and of the class of torch's that it replaces, known to
-    native().
-    """
+    """Decorator: makes native() know objects of exactly this class, and of torch's class that it replaces."""
 
     def register(ours: type[Resumable]) -> type[Resumable]:
         _OURS[ours] = ours
@@ -39,12 +37,12 @@ def known(torchs: type | None = None) -> Callable[[type[Resumable]], type[Resuma
 
 
 def native(sampler: Any) -> Any:
-    """A sampler of this package that gives what `sampler` gives, with the same draws; iterators over indices
-    have take().
+    """A sampler of this package that gives the same as `sampler`, with the same draws; its iterators over
+    indices have take().
 
-    For torch's own objects of exact types (also BatchSampler) it looks at their attributes, now and later; a
-    subclass may have another order, so for it, and for anything else, the answer is None. A sampler of this
-    package is its own answer.
+    For objects of exactly torch's types (also BatchSampler), the result shares their attributes, now and
+    later. A subclass may have another order, so the result is None for it, and for anything else. For a
+    sampler of this package, the result is the sampler itself.
     """
     ours = _OURS.get(type(sampler))
     if ours is None or ours is type(sampler):
@@ -57,8 +55,8 @@ def native(sampler: Any) -> Any:
 
 
 def is_known(sampler: Any) -> bool:
-    """Whether native() has an answer; it has none where a script has replaced a method of torch's, which
-    has to run.
+    """Whether native() finds a sampler. It does not if a script has replaced a method of torch's class: that
+    method has to run.
     """
     cls = type(sampler)
     ours = _OURS.get(cls)
@@ -66,13 +64,13 @@ def is_known(sampler: Any) -> bool:
 
 
 def inner_sampler(sampler: Any) -> Any:
-    """The sampler that a batch sampler makes lists of; any other itself."""
+    """The sampler from which a batch sampler makes lists; any other sampler itself."""
     return getattr(sampler, "sampler", sampler)
 
 
 def given_before(sampler: Any, state: dict[str, Any], count: int) -> np.ndarray | None:
-    """int64 (count,): the first `count` indices of the epoch that `state`, of a sampler known to native(), is
-    from; None where none can come twice, or they are not known.
+    """The first `count` indices of the epoch of `state`, int64 (count,), for a sampler known to native();
+    None if no index can come twice, or if they are not known.
     """
     sampler = native(sampler)
     if sampler is None or _never_repeats(sampler):
@@ -119,7 +117,7 @@ class _Chunks:
 
 
 class ResumableIterator(chain):
-    """What iter() of a sampler of this package gives: next(), and state_dict()."""
+    """The iterator of a sampler of this package: next(), and state_dict()."""
 
     _state_is_json = True
     _chunks: _Chunks
@@ -134,8 +132,8 @@ class ResumableIterator(chain):
         tail: Callable[[], dict[str, Any]],
         item: Callable[[int], Any] | None = None,
     ) -> ResumableIterator:
-        """`head`, the position and `tail()` make up the state; `item` turns a number of the reader into what
-        next() gives.
+        """An iterator over `reader`. Its state is `head`, the position and `tail()`; `item` makes the result
+        of next() of a number of the reader.
         """
         chunks = _Chunks(reader, item)
         self: Any = cls.from_iterable(chunks)  # of this class, whatever chain says
@@ -144,25 +142,25 @@ class ResumableIterator(chain):
 
     @signing
     def state_dict(self) -> dict[str, Any]:
-        """Where the next index comes from: {"version", "kind", "epoch", "position", "length", ...}, for the
+        """The position of the next index: {"version", "kind", "epoch", "position", "length", ...}, for the
         sampler's load_state_dict.
 
         "position" counts entries of the global order, all ranks together: this rank's own times the number of
-        ranks, and what it was resumed at.
+        ranks, plus the position that it resumed at.
         """
         return self.state_after(self.given)
 
     @property
     def given(self) -> int:
-        """How many this iterator has given."""
+        """How many indices this iterator has given."""
         return self._chunks.reader.taken - length_hint(self._chunks.rest)
 
     def state_after(self, given: int) -> dict[str, Any]:
-        """What state_dict() returned when so many had been given; one at least."""
+        """The result of state_dict() after `given` indices; at least one."""
         return {**self._head, "position": self._chunks.reader.position_at(given), **self._tail()}
 
     def rewind(self) -> None:
-        """What was made but not handed out is made again."""
+        """Step back over indices that were made but not handed out: they are made again."""
         left = length_hint(self._chunks.rest)
         for _ in self._chunks.rest:
             pass
@@ -174,7 +172,7 @@ class SamplerIterator(ResumableIterator):
 
     @property
     def gives_numbers(self) -> bool:
-        """Whether next() gives plain ints, and no elements of somebody's list."""
+        """Whether next() gives plain ints, not elements of a user's list."""
         return self._chunks.item is None
 
     def take(self, count: int) -> Indices:
@@ -200,8 +198,8 @@ _MOST_RANKS = 1 << 16
 
 
 class Resumable:
-    """Mixin before torch's class. Its own values lie in slots, so that they are no part of the attributes
-    torch's class has.
+    """Mixin before torch's class. Its own values are in slots, so they are not among the attributes of
+    torch's class.
     """
 
     __slots__ = ("_latest", "_pending", "_begun")
@@ -209,14 +207,14 @@ class Resumable:
     _whole_numbers: tuple[str, ...] = ("position",)  # whole numbers in a state
     _ends_at_length = True  # whether the length is known for sure
     _state_is_json = True
-    _draws_from_torch = False  # and from what an epoch was drawn is part of a state
+    _draws_from_torch = False  # if so, a state holds the generator's state that an epoch was drawn from
     counted = True  # whether the iterators have state_after()
     seekable = (
         False  # whether a state stays true when a multiple of the number of ranks is taken from its position
     )
 
     _iterator: type[ResumableIterator] = SamplerIterator
-    _latest: Any  # the iterator that state_dict() is of
+    _latest: Any  # the iterator that state_dict() describes
     _pending: dict[str, Any] | None
     _begun: int  # the next iterator's number, which is the epoch of samplers that have no set_epoch()
 
@@ -235,8 +233,8 @@ class Resumable:
 
     @signing
     def state_dict(self) -> dict[str, Any]:
-        """A small dict of what json can write: where the latest iterator is, or the loaded state that the
-        next one goes on from, or else the beginning of the epoch.
+        """A small dict of JSON's types: the latest iterator's position, or the loaded state that the next
+        iterator goes on from, or else the beginning of the epoch.
         """
         if self._pending is not None:
             return dict(self._pending)
@@ -245,10 +243,10 @@ class Resumable:
         return {**self._head(), "position": 0}
 
     def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
-        """The next iterator goes on where `state` was taken; those after it are ordinary epochs.
+        """Let the next iterator go on where `state` was taken; later iterators are ordinary epochs.
 
-        StateError when the state is another sampler's: of another kind, version, length or seed, say; or when
-        it is damaged, as its checksum says, unless `verify` is False.
+        StateError if the state is another sampler's, for example of another kind, version, length or seed; or
+        if its checksum shows that it is damaged, unless `verify` is False.
         """
         try:
             rest = (
@@ -263,7 +261,7 @@ class Resumable:
         self._pending = self._checked(rest)
 
     def _facts(self) -> dict[str, Any]:
-        """What a state must agree with, besides kind and version."""
+        """The facts that a state must agree with, besides kind and version."""
         raise NotImplementedError
 
     def _epoch(self) -> int:
@@ -307,7 +305,7 @@ class Resumable:
         if self._draws_from_torch:
             check_origin(state, name)
         length = facts.get("length")
-        # Of ranks, the last step may go beyond the end: of as many as there were then.
+        # With ranks, the last step may go past the end, by the number of ranks that the saved run had.
         beyond = _MOST_RANKS if isinstance(self, ResumableEpochs) or hasattr(self, "num_replicas") else 0
         if self._ends_at_length and isinstance(length, int) and state["position"] > length + beyond:
             raise StateError(
@@ -327,7 +325,7 @@ class Resumable:
         tail: Callable[[], dict[str, Any]] = dict,
         item: Callable[[int], Any] | None = None,
     ) -> Any:
-        """An iterator over `reader`, which is the latest from here on."""
+        """An iterator over `reader`; from now on it is the latest one."""
         return self._is_latest(self._iterator.over(reader, self._head(), tail, item))
 
     def _is_latest(self, iterator: Any) -> Any:
@@ -350,8 +348,8 @@ class ResumableEpochs(Resumable):
         self.epoch = state["epoch"]
 
     def set_epoch(self, epoch: int) -> None:
-        """Which order the iterators made from here on have; the same on all ranks. A loaded state of another
-        epoch is given up.
+        """Set the order of iterators that are made from now on; the same on all ranks. A loaded state of
+        another epoch is dropped.
         """
         if self._pending is not None and self._pending["epoch"] != epoch:
             warnings.warn(

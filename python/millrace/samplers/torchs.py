@@ -94,7 +94,7 @@ class RandomSampler(Resumable, data.RandomSampler):
         if self.generator is not None:
             generator, block = origin.own_generator(), 32
         else:
-            # Nobody sees this generator, so it may draw ahead: the numbers are the same.
+            # No other code uses this generator, so it may draw ahead: the numbers are the same.
             generator, block = torch.Generator(), 1024
             generator.manual_seed(origin.seed())
 
@@ -118,7 +118,7 @@ class RandomSampler(Resumable, data.RandomSampler):
 
 
 def _are_ints(indices: Any) -> bool:
-    """Whether these are a list of plain ints, which as numbers are what they were."""
+    """Whether these are a list of plain ints, which are unchanged as numbers of an array."""
     return type(indices) in (list, tuple) and set(map(type, indices)) <= {int}
 
 
@@ -184,14 +184,14 @@ class BatchIterator:
 
     @signing
     def state_dict(self) -> dict[str, Any]:
-        """Where the next batch comes from: "position", in the sampler's global order, and its state when it
-        has one.
+        """The position of the next batch: "position", in the sampler's global order, and the sampler's state,
+        if it has one.
         """
         tells = hasattr(self._indices, "state_dict")
         return self._state(self.given, unsigned_state(self._indices) if tells else self._inner)
 
     def state_after(self, given: int) -> dict[str, Any]:
-        """What state_dict() returned when so many indices had been given."""
+        """The result of state_dict() after `given` indices."""
         return self._state(given, self._indices.state_after(self._skipped + given))
 
     def _state(self, given: int, inner: Any) -> dict[str, Any]:
@@ -224,22 +224,21 @@ class BatchIterator:
 @known(data.BatchSampler)
 class BatchSampler(Resumable, data.BatchSampler):
     """torch's: lists of `batch_size` indices of `sampler`, which may be any iterable. `drop_last`: without
-    the last list where it is shorter.
+    the last list if it is shorter.
 
-    A state holds that of `sampler`, so it loads under another batch size, and where `sampler` allows it under
-    another number of ranks. When `sampler` has none, resuming draws and drops what came before.
+    A state holds the state of `sampler`, so it loads with another batch size, and, if `sampler` allows it,
+    with another number of ranks. If `sampler` has no state, resuming draws the earlier indices and drops
+    them.
     """
 
-    _state_is_json = False  # `sampler` may be of anybody's making
-    _ends_at_length = False  # positions are those of `sampler`, which looks at them, too
+    _state_is_json = False  # `sampler` may be a user's
+    _ends_at_length = False  # positions are those of `sampler`, which checks them itself
 
     def __iter__(self) -> BatchIterator:  # type: ignore[override]
         return self._is_latest(BatchIterator(self, self._resume()[1], arrays=False))
 
     def arrays(self) -> BatchIterator:
-        """iter() with int64 arrays of shape [rows] instead of lists, where the sampler is one that `native`
-        knows.
-        """
+        """iter() with int64 arrays of shape [rows] instead of lists, if `native` knows the sampler."""
         return self._is_latest(BatchIterator(self, self._resume()[1], arrays=True))
 
     @property
@@ -248,7 +247,7 @@ class BatchSampler(Resumable, data.BatchSampler):
         return isinstance(inner, Resumable) and type(inner) is not BatchSampler and inner.counted
 
     def indices(self) -> Any:
-        """What gives the indices: `sampler`, run natively if it can be."""
+        """The sampler that gives the indices: `sampler`, natively if possible."""
         sampler = native(self.sampler)
         return self.sampler if sampler is None else sampler
 
@@ -266,7 +265,7 @@ class BatchSampler(Resumable, data.BatchSampler):
 
     def _facts(self) -> dict[str, Any]:
         sampler = self.indices()
-        if isinstance(sampler, Resumable):  # of its global order, whatever the number of ranks
+        if isinstance(sampler, Resumable):  # the length of its global order, for any number of ranks
             return {"length": sampler._facts()["length"]}
         try:
             return {"length": len(self.sampler)}  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""What to change so that the training loop waits less, and what that would bring: `DataLoader.advice()`.
+"""`DataLoader.advice()`: changes after which the training loop would wait less, with their predicted gains.
 
-model.py foretells batches per second from what the profile measured; suggestions.py has the changes that it
-is asked about.
+model.py predicts batches per second from the measurements of a profile; suggestions.py has the changes to
+try.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Advice(list[Suggestion]):
 
     line: all in one line.
     samples_per_second: now, without the start and the first batch.
-    lost: the share of the epoch, 0..1, that a loader which costs nothing would save.
-    suggestions: what the list holds.
+    lost: the share of the epoch, 0..1, that a loader without any cost would save.
+    suggestions: the list's items.
     """
 
     def __init__(

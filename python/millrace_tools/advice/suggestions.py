@@ -1,4 +1,4 @@
-"""What might be changed, and what the model foretells of each change."""
+"""The changes that might help, with the model's prediction for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from .model import Costs
 
-LEAST_GAIN = 1.05  # below it two runs of the same differ as much
+LEAST_GAIN = 1.05  # smaller gains do not exceed the difference between two equal runs
 _MOST_WORKERS = 64
 _MADE = ("fetch", "decode", "transform", "collate", "sample")
 _SPARE = 1.25  # workers that could just keep up do not: now and then all are late at once
@@ -33,7 +33,7 @@ class Suggestion:
     gain: float  # over now
     why: str = ""
     at_most: bool = False
-    arguments: dict[str, Any] = field(default_factory=dict)  # of the loader, where the change is just these
+    arguments: dict[str, Any] = field(default_factory=dict)  # of the loader, if the change is just these
 
     def __str__(self) -> str:
         most, why = "at most " if self.at_most else "", f"\n    {self.why}" if self.why else ""
@@ -45,7 +45,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Facts:
-    """What advice needs to know of a loader and its machine beside the profile."""
+    """The facts about a loader and its machine that advice needs besides the profile."""
 
     python: tuple[str, ...] = ()  # stages that run in Python, and why: lines of explain()
     iterable: bool = False

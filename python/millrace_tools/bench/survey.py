@@ -1,4 +1,4 @@
-"""What a dataset is, and which of its samples fail: read one by one, without a loader."""
+"""Describes a dataset, and finds samples that fail: reads them one by one, without a loader."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def divides(source: Source) -> bool:
 
 
 def survey(source: Source, seconds: float) -> dict[str, Any]:
-    """Reads samples for so long, spread over the dataset: {"read", "failed", "errors": [{"index", "error",
+    """Read samples for `seconds`, spread over the dataset: {"read", "failed", "errors": [{"index", "error",
     "where"}], "all": bool}.
     """
     read, whole, failures = 0, True, []
@@ -95,7 +95,7 @@ def survey(source: Source, seconds: float) -> dict[str, Any]:
 
 
 def survey_text(found: dict[str, Any], is_stream: bool) -> str:
-    """What a survey() that met errors tells."""
+    """The text for a survey() that met errors."""
     read, failed = found["read"], found["failed"]
     which = "all" if found["all"] else "read so far, spread over the dataset"
     first = f"{failed:,} of {read:,} samples ({which}) raise, {100 * failed / read:.3g} %:"
@@ -111,7 +111,7 @@ def survey_text(found: dict[str, Any], is_stream: bool) -> str:
 
 
 def _samples(source: Source) -> Iterator[tuple[int, Any]]:
-    """(index, None or what reading it raised), in an order of its own; of a stream in its order, up to its
+    """(index, None or the error of reading it), in an order of its own; for a stream, in its order, up to its
     first error.
     """
     if source.is_iterable:
@@ -124,7 +124,7 @@ def _samples(source: Source) -> Iterator[tuple[int, Any]]:
         return
     length = source.length
     spread = random.Random(0)
-    if length is None:  # only the sampler knows what indices there are
+    if length is None:  # only the sampler knows the indices
         order: Any = source.given.get("sampler", ())
     elif length <= 1 << 24:
         order = spread.sample(range(length), length)
@@ -140,8 +140,8 @@ def _samples(source: Source) -> Iterator[tuple[int, Any]]:
 
 
 def described(error: BaseException) -> dict[str, str]:
-    """{"error": kind and text, "where": the line of the innermost code that is neither torch's nor ours}; of
-    errors of ours the text.
+    """{"error": kind and text, "where": the line of the innermost code that is neither torch's nor ours}; for
+    our own errors, only the text.
     """
     own = ("millrace", "millrace_tools")
     places = [

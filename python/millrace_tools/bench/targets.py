@@ -14,8 +14,8 @@ from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler
 
 from ..named import called, divided, length, named
 
-# What torch's class has as attributes under the names of its arguments, with the defaults; batching and
-# sampler are looked at apart.
+# Attributes of torch's class with the names of its arguments, and their defaults; batching and sampler are
+# handled separately.
 _TORCHS = {
     "pin_memory": False,
     "timeout": 0,
@@ -74,10 +74,10 @@ class Target:
 
 @dataclass
 class Source:
-    """A dataset, and arguments that its loaders have in common: `given` of the names that torch has, or only
-    millrace's class.
+    """A dataset, and the common arguments of its loaders: `given`, with names of torch's class, or of
+    millrace's class only.
 
-    `workers` and `prefetch`: what the loader has that they were taken from; None without one.
+    `workers` and `prefetch`: the values of the loader that the arguments were taken from; None without one.
     """
 
     dataset: Any
@@ -87,7 +87,7 @@ class Source:
     is_loader: bool = False
 
     def torchs(self) -> dict[str, Any]:
-        """`given` without what torch's class does not know."""
+        """`given` without arguments that torch's class does not know."""
         return {name: value for name, value in self.given.items() if name not in _OURS}
 
     @property

@@ -1,4 +1,4 @@
-"""An examination for people: aligned lines, and what to fix first."""
+"""The page of an examination, for people: aligned lines, and the most important things to fix."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, TextIO
 from ..texts import aligned, count_text, size_text
 
 _Rows = list[tuple[str, ...]]
-_INDENT = " " * 14  # of what does not fit into a line of a terminal
+_INDENT = " " * 14  # of text that does not fit into a line of a terminal
 _BYPASSED = {
     "O_DIRECT": "past the page cache",
     "dropped": "its pages dropped before",
     "no": "perhaps from the page cache",
 }
-# (part of the examination, what it must have for this line, the line's name, its text)
+# (part of the examination, the entry that it must have for this line, the line's name, its text)
 _TIMED = [
     ("disk", "error", "disk", "not timed: {error}"),
     ("disk", "random", "disk", "{place} ({kind}; {what_files}; {bypassed})"),

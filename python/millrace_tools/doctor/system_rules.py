@@ -1,4 +1,4 @@
-"""What the kernel's settings cost a loader, and how to change them: rules over what machine() says."""
+"""Rules over the facts of machine(): costs of the kernel's settings for a loader, and how to change them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
 
 
 def _by_container(machine: dict[str, Any], kubernetes: str, plain: str, docker: str) -> str:
-    """What to type: in Kubernetes, on a machine of one's own, in any other container."""
+    """The remedy for this place: Kubernetes, a machine without a container, or any other container."""
     return {"kubernetes": kubernetes, None: plain}.get(machine["system"]["container"], docker)
 
 

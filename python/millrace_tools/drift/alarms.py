@@ -8,12 +8,12 @@ from typing import Any
 
 
 class DriftWarning(UserWarning):
-    """Batches are no longer what their reference says."""
+    """Batches differ from their reference."""
 
 
 class DriftError(RuntimeError):
-    """Batches are no longer what their reference says: `alarm` says what has changed. The loop may go on with
-    `next()`; no batch is lost.
+    """Batches differ from their reference: `alarm` describes the change. The loop may go on with `next()`; no
+    batch is lost.
     """
 
     def __init__(self, alarm: DriftAlarm) -> None:
@@ -25,12 +25,13 @@ class DriftError(RuntimeError):
 class DriftAlarm:
     """One kind of change of one field. str() is a sentence for people.
 
-    field: its path in the batch; "" where it is of whole samples. kind: mean, spread, nan, zeros, range,
+    field: its path in the batch; "" for a change of whole samples. kind: mean, spread, nan, zeros, range,
     histogram, classes, lengths, channels, duplicates. part: "channel 2", "column 5", "class 7", or "".
     expected, seen: the mean without extremes (mean, lengths), a ratio of standard deviations (spread), else
-    shares. since: the number of the first batch of the window that shows it best; step: of the latest;
-    numbers count from 0 over all epochs. samples: looked at in the window. log_probability: natural logarithm
-    of the bound on its being chance. ended: it had been reported, and is over. message: the sentence.
+    shares. since: the number of the first batch of the window that shows the change best; step: of its latest
+    batch; numbers count from 0 over all epochs. samples: examined in the window. log_probability: natural
+    logarithm of the bound on the probability of chance. ended: the change had been reported, and is over.
+    message: the sentence.
     """
 
     field: str
@@ -50,7 +51,7 @@ class DriftAlarm:
 
 
 def alarm_of(native: dict[str, Any], field: dict[str, Any] | None) -> DriftAlarm:
-    """`field`: what the reference says of it, as DriftProfile.to_dict() has it."""
+    """The alarm. `field`: the field's entry in the reference, as in DriftProfile.to_dict()."""
     kind, series = native["kind"], native["series"]
     part = _part(field, series) if field and kind not in ("lengths", "channels", "duplicates") else ""
     expected, seen = native["expected"], native["seen"]

@@ -89,18 +89,18 @@ Path = Union[str, os.PathLike]
 
 
 class DriftProfile:
-    """What was seen of batches: per field moments, extremes, NaN, zeros, histogram, classes, lengths, and
+    """Statistics of batches: per field moments, extremes, NaN, zeros, histogram, classes, lengths, and
     repeated samples.
 
     Pictures are described per channel, tables of up to 256 columns per column, everything else as a whole.
-    Mean and variance are those of all numbers looked at, exact to 1e-9 (Chan, Golub and LeVeque 1979);
-    quantiles are within 3.2 % (16 buckets per power of two, as HDR histograms have them); whole numbers are
-    counted exactly up to 8,192 different ones, beyond that to total / 4,096 (Misra and Gries); the number of
+    Mean and variance are those of all examined numbers, exact to 1e-9 (Chan, Golub and LeVeque 1979);
+    quantiles are within 3.2 % (16 buckets per power of two, as in HDR histograms); whole numbers are counted
+    exactly up to 8,192 different ones, beyond that to total / 4,096 (Misra and Gries); the number of
     different samples is within about 5 % (HyperLogLog), by hashes of up to 4 KiB of each sample.
 
-    A file of it is JSON, for people too: `to_dict()` documents it. Profiles of ranks, workers or days are
-    added up by `merge()`. Made by `of()`, `load()` and `watch()`, not by hand: `native` is the engine's part
-    of it, `about` says how it was made, and goes into the file as it is.
+    The file of a profile is JSON that people can read, too: `to_dict()` documents it. `merge()` adds up the
+    profiles of ranks, workers or days. `of()`, `load()` and `watch()` make profiles; do not make one by hand:
+    `native` is the engine's part, `about` says how the profile was made, and goes into the file as it is.
     """
 
     def __init__(self, native: _core.DriftStats, about: dict[str, Any] | None = None) -> None:
@@ -112,12 +112,11 @@ class DriftProfile:
         cls, batches: Iterable[Any], samples: int | None = None, *, options: DriftOptions | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> DriftProfile:  # fmt: skip
-        """Of what `batches` (a loader) gives: all of it, or the first so many `samples`, looking at every
-        batch.
+        """The profile of all `batches` (a loader), or of the first so many `samples`; examines every batch.
 
         A shuffled order is best: a reference from sorted data does not know how its parts differ. `progress`
-        is called with the number of samples after each batch. ValueError when there is nothing in them that
-        has statistics.
+        is called with the number of samples after each batch. ValueError if the batches have no field with
+        statistics.
         """
         options = options or DriftOptions()
         examiner = _core.DriftExaminer(None, 4, options.rows, options.values)
@@ -149,8 +148,8 @@ class DriftProfile:
 
     @classmethod
     def load(cls, path: Path) -> DriftProfile:
-        """What `save()` wrote. CorruptDataError for a damaged file, ValueError for one of a later version of
-        millrace.
+        """The profile that `save()` wrote. CorruptDataError for a damaged file, ValueError for a file of a
+        later version of millrace.
         """
         with open_regular(path, encoding="utf-8") as file:
             text = file.read()
@@ -171,12 +170,12 @@ class DriftProfile:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> DriftProfile:
-        """What `to_dict()` returned."""
+        """The profile that `to_dict()` returned."""
         repeats = {**data["repeats"], "registers": base64.b64decode(data["repeats"]["registers"])}
         return cls(_core.DriftStats({**data, "repeats": repeats}), data.get("about"))
 
     def save(self, path: Path) -> None:
-        """The file appears whole or not at all."""
+        """Write the profile; the file appears whole or not at all."""
         write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
     def merge(self, *others: DriftProfile) -> DriftProfile:

@@ -1,5 +1,5 @@
-"""What a pack has done so far, beside its shards: `pack.journal` while it works, `dataset.json` when it is
-complete; and verify(): what dataset.json says of a folder of shards is true.
+"""The progress of a pack, in files beside its shards: `pack.journal` while it works, `dataset.json` when it
+is complete; and verify(), which checks that dataset.json is true of a folder of shards.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Journal:
             os.fsync(file.fileno())
 
     def finish(self, report: dict[str, Any]) -> None:
-        """The pack is complete; `report` is what dataset.json says from here on."""
+        """Note that the pack is complete; `report` becomes the contents of dataset.json."""
         self._replace(REPORT, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
         self._path.unlink()
         self.report = read_report(self.folder)
@@ -110,10 +110,10 @@ _PIECE = 4 << 20
 
 
 def verify(folder: str | os.PathLike[str], progress: bool = False) -> dict[str, Any]:
-    """Reads every shard of a pack again: its bytes' checksum, its samples, and that its index says where they
-    are. Returns dataset.json.
+    """Read every shard of a pack again, and check its bytes' checksum, its samples, and their places in its
+    index. Returns dataset.json.
 
-    Raises CorruptDataError naming the shard, FileNotFoundError for a shard or dataset.json that is missing.
+    Raises CorruptDataError, which names the shard; FileNotFoundError if a shard or dataset.json is missing.
     """
     folder = Path(folder)
     report = read_report(folder)

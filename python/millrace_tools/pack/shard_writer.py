@@ -19,18 +19,18 @@ _END = bytes(2 * _BLOCK)
 
 
 def index_path(shard: Any) -> Path:
-    """Where the index of a shard lies: beside it."""
+    """The path of a shard's index, which is in the same folder."""
     return Path(os.fspath(shard) + SUFFIX)
 
 
 class WriteError(OSError):
-    """The shard could not be written: of all samples, not of one."""
+    """The shard could not be written: an error of the whole shard, not of one sample."""
 
 
 class ShardWriter:
-    """Writes `path`.part; finish() makes it `path`, with its index beside it.
+    """Writes `path`.part; finish() writes its index into the same folder, and renames it to `path`.
 
-    Headers have owner, group and time 0 and mode 0644. Leaves only a .part file when the process dies.
+    Headers have owner, group and time 0 and mode 0644. Leaves only a .part file if the process dies.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,7 +85,7 @@ class ShardWriter:
         os.rename(part, self.path)
 
     def abandon(self) -> None:
-        """Removes what was written."""
+        """Remove the file written so far."""
         self._file.close()
         Path(self._file.name).unlink(missing_ok=True)
 

@@ -106,7 +106,7 @@ def summary(values: Any) -> dict[str, Any] | None:
 
 
 class _Repeats:
-    """Counts what was there before, by 8 bytes of hash each."""
+    """Counts contents that came before, by a hash of 8 bytes each."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
@@ -154,7 +154,7 @@ class Statistics:
         counts["pixels"].update(pixels or {})
 
     def add(self, part: dict[str, dict[str, int]]) -> None:
-        """Adds what another's `counts` are."""
+        """Add the `counts` of another one."""
         for name, counter in part.items():
             self.counts[name].update(counter)
 

@@ -1,5 +1,5 @@
-"""The page of a loader's report: what the training loop waited for, when, and what the workers did
-meanwhile.
+"""The page of a loader's report: the waits of the training loop, with their causes and times, and the
+workers' activity meanwhile.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def loader_page(profile: Mapping[str, Any], advice: str | None) -> Page:
 
 
 def notebook_block(summary: Summary, advice: str | None) -> str:
-    """The report in a notebook's cell: what matters most, on a ground of its own, as themes of notebooks are
-    not the browser's.
+    """The report for a notebook's cell: the most important parts, on a background of its own, because themes
+    of notebooks are not the browser's.
     """
     first, _, more = (advice or summary.verdict()).partition("\n")
     charts = [svg.stacked_bars({"training loop": summary.consumer}, Axis("time", "s"), shares=True)]

@@ -1,7 +1,7 @@
-"""What a profile comes to: the few numbers and sentences that every kind of report shows.
+"""The summary of a profile: the few numbers and sentences that every kind of report shows.
 
-A profile is `loader.stats()["profile"]`. Parts that are missing, or an epoch without steps, come to zeros and
-to nothing shown.
+A profile is `loader.stats()["profile"]`. Missing parts, or an epoch without steps, give zeros, and nothing is
+shown of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Engines: what makes batches of index lists, with the protocol of _loader/engine.py.
+"""Engines: they make batches of index lists, with the protocol of _loader/engine.py.
 
-Native ones: native.py, of pictures, or over rows.py or batches.py; stream_engine.py, whose spec is in
-stream.py. Those that run the user's Python: inline.py; threads.py and processes.py, both over workers.py. The
-other files are parts of these.
+Native engines: native.py, of pictures, or over rows.py or batches.py; stream_engine.py, with its spec in
+stream.py. Engines that run the user's Python: inline.py; threads.py and processes.py, both over workers.py.
+The other files are parts of these.
 """

@@ -1,6 +1,6 @@
-"""What samples of an Arrow dataset have beside the pictures that the engine makes: their other columns, and
-the picture as it was, if the transform leaves it in the sample. Most collate functions do not look at that,
-so it is opened when somebody does.
+"""The parts of an Arrow dataset's samples that the engine does not make: the other columns, and the original
+picture, if the transform leaves it in the sample. Most collate functions do not look at that picture, so it
+is opened on first access.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ByName:
-    """Makes a sample of a picture and the other columns, or a batch of theirs: a dict of `keys`, in this
-    order.
+    """Makes a dict of `keys`, in this order: a sample of its picture and its other columns, or a batch of all
+    pictures and the other columns' batches.
     """
 
     keys: tuple[str, ...]
@@ -25,8 +25,8 @@ class ByName:
 
 
 class ArrowRows:
-    """Dicts of the columns of `table`, a datasets.table.Table, by position in it. `columns`: key -> name of
-    its column; None: the picture, which `feature` decodes from column `pictures`.
+    """Dicts of the columns of `table`, a datasets.table.Table, by position in it. `columns`: from a key to
+    the name of its column. None is the picture: `feature` decodes it from column `pictures`.
     """
 
     def __init__(self, table: Any, columns: Mapping[str, str | None], pictures: str, feature: Any) -> None:
@@ -56,7 +56,7 @@ class ArrowRows:
 
 
 def unopened(opens: Callable[[], Any]) -> Any:
-    """A PIL image that becomes what `opens()` returns when anything of it is looked at."""
+    """A PIL image that becomes the result of `opens()` on the first access to any attribute."""
     cls = _unopened_class()
     picture = cls.__new__(cls)
     object.__getattribute__(picture, "__dict__")[_OPENS] = opens
@@ -68,7 +68,7 @@ _OPENS = "millrace opens"
 
 @functools.cache
 def _unopened_class() -> Any:
-    from PIL import Image  # who has such a dataset has imported it
+    from PIL import Image  # already imported: such datasets need it
 
     class Unopened(Image.Image):
         def __getattribute__(self, name: str) -> Any:

@@ -1,14 +1,14 @@
 """on_error="skip" for datasets that are Python code: the rule of the native engine, applied to lists of
 indices.
 
-A sample that cannot be had is a hole. When its batch is to be delivered, holes are filled in the order of
-their rows, each with the last index not yet used of everything the sampler gave for this epoch, again and
-again while that one cannot be had either; then the batch is fetched anew. So the other samples stay where
-they are, the epoch ends early, and the last batches shrink or vanish. A batch that a worker has made already,
-but whose last indices were taken meanwhile, is fetched anew before it is delivered: the result does not
-depend on what the workers had done by then. A failure that was found in such a batch does not count.
+A sample that cannot be read is a hole. Before its batch is delivered, the holes are filled in the order of
+their rows, and the batch is fetched anew. Each hole takes the last unused index of all that the sampler gave
+for this epoch; if that sample cannot be read either, the hole takes the next one, and so on. So the other
+samples stay where they are, the epoch ends early, and the last batches shrink or vanish. A worker may have
+made a batch before holes took its last indices; then the batch is fetched anew before it is delivered, so
+the result does not depend on the workers' progress. A failure that was found in such a batch does not count.
 
-Costs, in lists that fail only: each round of filling fetches the whole list again.
+Costs, only in lists that fail: each round of filling fetches the whole list again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ...errors import CorruptDataError
 
 
 class Skipped:
-    """What a fetcher returns instead of a batch. `failures`: for each row that could not be had, its entry in
-    stats()["errors"].
+    """The result of a fetcher, instead of a batch. `failures`: for each row that could not be read, its entry
+    in stats()["errors"].
     """
 
     def __init__(self, failures: dict[int, dict[str, Any]]) -> None:
@@ -33,7 +33,7 @@ class Skipped:
 
 
 def is_of_sample(error: Exception) -> bool:
-    """Whether on_error applies: another sample cannot help where memory or descriptors are short."""
+    """Whether on_error applies: another sample does not help if memory or descriptors are short."""
     return not isinstance(error, MemoryError) and getattr(error, "errno", None) not in (
         errno.EMFILE,
         errno.ENFILE,
@@ -77,13 +77,11 @@ class Positions:
         return list(self._lists[self.given - 1])
 
     def rows(self, number: int) -> list[Any]:
-        """What is left of a list: the very object that further takers shorten."""
+        """The rest of a list: the object itself, which take_last() shortens."""
         return self._lists[number]
 
     def take_last(self, after: int) -> tuple[Any, ...]:
-        """(index,), of the last position after list `after` that is still to be used; () when there is
-        none.
-        """
+        """Take (index,) from the last unused position of the lists after `after`; () if none is left."""
         for number in range(self._end - 1, after, -1):
             rows = self._lists[number]
             if rows:
@@ -96,24 +94,24 @@ class Positions:
         return ()
 
     def is_empty(self) -> bool:
-        """Whether no batch became whole, and none is to come."""
+        """Whether no batch became whole, and no indices are left for another."""
         return not self._any_whole and not any(self._lists)
 
     def was_shortened(self, number: int) -> bool:
-        """Whether a list lost indices since it was given, or since this was asked."""
+        """Whether a list lost indices since it was given, or since the last call of this."""
         shortened = number in self._shortened
         self._shortened.discard(number)
         return shortened
 
     def used(self, number: int, whole: bool) -> None:
-        """The list's batch is with the consumer (`whole`) or lost: nobody takes from it any more."""
+        """Empty a list: its batch is with the consumer (`whole`) or lost, so no hole takes its indices."""
         self._any_whole |= whole
         self._lists[number] = []
         self._shortened.discard(number)
 
 
 class Backfill:
-    """One batch that is to be delivered next, until it is whole. `rows`: its indices, as far as known."""
+    """The next batch to deliver, until it is whole. `rows`: its indices so far."""
 
     def __init__(self, positions: Positions, number: int, worker: int = 0) -> None:
         self.number = number
@@ -124,8 +122,8 @@ class Backfill:
         self._filled: list[int] = []  # rows that got another index when the list was last sent, in order
 
     def is_unfinished(self, value: Any, errors: list[dict[str, Any]]) -> bool:
-        """Whether `rows` must be fetched again, because `value` is not the batch of them; appends what was
-        left out to `errors`.
+        """Whether `rows` must be fetched again, because `value` is not their batch. Appends the samples left
+        out to `errors`.
         """
         if self._positions.was_shortened(self.number):
             return bool(self.rows)
@@ -139,8 +137,7 @@ class Backfill:
 
     def _fill(self, bad: Collection[int]) -> None:
         rows, holes = self.rows, sorted({*bad, *self._filled})
-        # Fillers that turned out well move up to the first holes: as if the holes had been filled one behind
-        # the other.
+        # Fillers that could be read move up to the first holes, as if the holes had been filled one by one.
         fillers = deque(rows[row] for row in self._filled if row not in bad)
         for hole in holes:
             if hole >= len(rows):
@@ -164,8 +161,8 @@ class Backfill:
         return ()
 
     def end(self) -> int:
-        """How many samples the batch has. An epoch in which nothing can be had is an error, as natively, and
-        not an empty epoch.
+        """Finish the batch; return its number of samples. CorruptDataError if no sample of the epoch can be
+        read, as in the native engine: that is not an empty epoch.
         """
         rows = len(self.rows)
         self._positions.used(self.number, rows > 0)

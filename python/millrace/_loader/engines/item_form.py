@@ -1,4 +1,4 @@
-"""How samples of a dataset whose __getitem__ was read are put together of pictures and other values."""
+"""Puts together samples of pictures and other values, for datasets with a __getitem__ that was read."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .python_collate import PythonCollate
 
 @dataclass(frozen=True)
 class ItemForm:
-    """`form`: a sample as lists, tuples and dicts of numbers, of values from 0, of pictures from -1 down.
-    `row_types`: of pictures.
+    """`form`: a sample as lists, tuples and dicts of numbers: 0 and up are values, -1 and down are pictures.
+    `row_types`: one for each picture.
     """
 
     form: Any
     row_types: tuple[type, ...]
 
     def batch(self, pictures: list[Any], samples: list[tuple[Any, ...]]) -> Any:
-        """What default_collate makes of the samples."""
+        """The batch that default_collate makes of the samples."""
         zeros = [0] * len(self.row_types)
         return _with(pictures, self.form, default_collate([filled(self.form, zeros, s) for s in samples]))
 
@@ -37,7 +37,7 @@ def _rows(picture: Any, kind: type) -> Any:
 
 
 def filled(form: Any, pictures: Any, values: tuple[Any, ...]) -> Any:
-    """A sample of this form, of its pictures and its other values."""
+    """A sample of this form, made of `pictures` and the other `values`."""
     return arranged(form, lambda number: values[number] if number >= 0 else pictures[-1 - number])
 
 
@@ -51,7 +51,7 @@ def _with(pictures: list[Any], form: Any, made: Any) -> Any:
 
 @dataclass(frozen=True)
 class ItemCollate(PythonCollate):
-    """Of pictures and the samples' other values, or of None and samples, which Python has made."""
+    """Takes pictures and the samples' other values; or None and whole samples, if Python made them."""
 
     form: ItemForm  # type: ignore[assignment,misc]
 

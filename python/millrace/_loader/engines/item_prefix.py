@@ -1,4 +1,4 @@
-"""In the place of a dataset whose __getitem__ was read (plan/item_prefix.py), where the engine knows only the
+"""Replaces a dataset with a __getitem__ that was read (plan/item_prefix.py), if the engine knows only the
 first steps of its pictures:
 
     dataset[index] ─▶ values of the index: paths, label, ... ─▶ KnownSteps of each file ─▶ the rest ─▶ sample
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from ..._common.lowering.item_parts import Item
 
 Pictures = list[list[Any]]
-"""Of each file, of each of its views."""
+"""One for each view of each file."""
 
 
 @dataclass(frozen=True)
 class ItemFiles:
-    """The files of one sample at a time. `tickets`, `steps`: of each. `upright`: whether its picture is
-    turned as it says.
+    """The files of one sample at a time. `kinds`, `tickets`, `steps`: of each file. `upright`: whether its
+    picture is turned as its EXIF orientation says.
     """
 
     kinds: tuple[str, ...]
@@ -46,7 +46,7 @@ class ItemFiles:
     def pictures(
         self, places: Sequence[Any], number: int, occurrence: int, epoch: tuple[int, int]
     ) -> Pictures:
-        """What the known steps make of these files of a sample. Raises where the engine cannot read one."""
+        """The results of the known steps on these files of a sample. Raises if the engine cannot read one."""
         made = []
         for file, (kind, tickets, steps) in enumerate(zip(self.kinds, self.tickets, self.steps)):
             place = places[file]
@@ -76,7 +76,7 @@ def _info(kind: str, place: Any, upright: bool) -> dict[Any, Any]:
 
 
 class PrefixedItems(StandIn):
-    """In the place of a map-style dataset."""
+    """Replaces a map-style dataset."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class PrefixedItems(StandIn):
         *options: Any,
     ) -> None:
         """`length`: of the dataset that was read. `order`: the (file, view) pairs with a rest, in the order
-        in which Python comes to them. `options`: as StandIn's, its steps ItemFiles.
+        in which Python runs these rests. `options`: StandIn's; its `steps` are ItemFiles.
         """
         super().__init__(*options)
         self._item, self._length, self._index_maps = item, length, index_maps
@@ -112,7 +112,7 @@ class PrefixedItems(StandIn):
         return self._dataset[index]
 
     def sample(self, index: int, occurrence: int = 0) -> Any:
-        """The one that the dataset which was read has there."""
+        """The sample at `index` of the dataset that was read."""
         pictures, values = self.known(index, occurrence)
         for file, view, rest in self._rests:
             pictures[file][view] = rest(pictures[file][view])
@@ -128,7 +128,7 @@ class PrefixedItems(StandIn):
         return filled(self._item.form, parts, values)
 
     def known(self, index: int, occurrence: int = 0) -> tuple[Pictures, tuple[Any, ...]]:
-        """What the known steps make of the sample's pictures, and its other values."""
+        """The sample's pictures after the known steps, and its other values."""
         number = index + self._length if index < 0 else index
         self.seed(number, occurrence)
         made, count = self._item.values(index), len(self._item.files)

@@ -1,5 +1,5 @@
 """Python datasets with a __getitem__ that was read (plan/items.py): the engine makes their pictures, Python
-their other values.
+makes their other values.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .seeding import generators_seeded
 
 @dataclass(frozen=True)
 class Group:
-    """Files of a sample, by their numbers, with pictures that are made alike. `stacked`: their one view is
-    one tensor of all files; `joined`: the views are one tensor.
+    """Files of a sample, by their numbers, with pictures that are made alike. `stacked`: the one view is one
+    tensor of all files; `joined`: the views are one tensor.
     """
 
     files: tuple[int, ...]
@@ -40,13 +40,13 @@ class Group:
         return _core.ImageDataset(files, *made, stacked=self.joined, ragged=ragged, modes=self.modes)
 
     def in_order(self, samples: list[Any]) -> list[Any]:
-        """The entries of `samples` that are of the group's files, as a batch has their rows."""
+        """The entries of `samples` for the group's files, in the order of a batch's rows."""
         if self.stacked:
             return [sample[file] for sample in samples for file in self.files]
         return [sample[file] for file in self.files for sample in samples]
 
     def picture(self, rows: Any, parts: tuple[tuple[int, int], ...], count: int) -> Any:
-        """Of a batch of `count` samples, what has these (file, view)."""
+        """The part of `rows` with these (file, view), in a batch of `count` samples."""
         if self.stacked:
             return rows.view(count, len(self.files), *rows.shape[1:])
         ((file, view),) = parts
@@ -55,9 +55,9 @@ class Group:
 
 
 class _Turn:
-    """A batch that is out, after so many samples `before`. `values`: of its samples; None: torch's fetcher
-    makes it of `indices`. `ends`: of each group, the ticket behind its last. `made`: what the groups' loaders
-    have given, as far as they have; None of one that failed.
+    """A submitted batch. `before`: the number of samples before it in the epoch. `values`: the other values
+    of its samples; None: torch's fetcher makes it of `indices`. `ends`: for each group, its last ticket + 1.
+    `made`: the rows from the groups' loaders so far; None for a loader that failed.
     """
 
     def __init__(self, indices: Any, before: int, values: list[Any] | None, ends: list[int]) -> None:
@@ -67,12 +67,12 @@ class _Turn:
 
 
 class ItemCore(Core):
-    """C++ loaders of files that are known when their indices are submitted, one for each group. Where
-    anything raises, the dataset's own Python makes the samples of that index list: it gives the batch, or
-    says in its own words what is wrong.
+    """C++ loaders, one for each group, of files that are known when their indices are submitted. If anything
+    raises, the dataset's own Python makes the samples of that index list: it gives the batch, or raises its
+    own error.
 
-    Invariant: `_turns` are the batches that are out, in order, and each loader has those of them that have
-    values and whose `made` it is not yet in.
+    Invariant: `_turns` are the submitted batches, in order. A batch of them is in a loader if it has `values`
+    and its `made` has no rows of that loader yet.
     """
 
     def __init__(self, spec: ItemSpec, *options: Any) -> None:
@@ -109,7 +109,7 @@ class ItemCore(Core):
             self._keys(indices)
 
     def _keys(self, indices: Any) -> list[tuple[int, int]]:
-        """Of each, the sample's number, and how often it came before in this epoch."""
+        """For each index, the sample's number, and how often it came before in this epoch."""
         keys = []
         for index in indices:
             number = operator.index(index)
@@ -167,7 +167,9 @@ class ItemCore(Core):
         return None, samples
 
     def _collect(self, turn: _Turn, timeout: float) -> bool:
-        """Whether all groups have come, or failed; False: all is closed. Raises what is to come later."""
+        """Collect the rows of all groups, or their failures; False if the loaders are closed. TimeoutError if
+        rows are still to come.
+        """
         while len(turn.made) < len(self._loaders):
             rows = None
             try:
@@ -200,7 +202,7 @@ class ItemCore(Core):
 
 
 def added(files: _core.StreamSamples, place: Any, kind: str, number: int, occurrence: int) -> int:
-    """The ticket of a path, of bytes, or of an array of a picture."""
+    """Add a picture (a path, its bytes, or an array) to `files`; return its ticket."""
     if kind == "path":
         return files.add_file(os.fspath(place), number, occurrence)
     if kind == "pixels":
@@ -214,9 +216,9 @@ def added(files: _core.StreamSamples, place: Any, kind: str, number: int, occurr
 
 @dataclass(frozen=True, kw_only=True)
 class ItemSpec(NativeSpec):
-    """`kinds`: of each file of a sample: "path", "bytes" or "pixels". `pictures`: of each number of the form,
-    its group and its (file, view) there. `values`: of an index, the places of the files and the sample's
-    other values; `fetch`: makes a batch's samples in Python. `told`: lines of explain().
+    """`kinds`: for each file of a sample, "path", "bytes" or "pixels". `pictures`: for each picture of the
+    form, its group and its (file, view) pairs there. `values`: from an index to the places of the files and
+    the sample's other values. `fetch`: makes a batch's samples in Python. `told`: lines of explain().
     """
 
     groups: tuple[Group, ...]
@@ -231,7 +233,7 @@ class ItemSpec(NativeSpec):
 
     @property
     def ragged(self) -> bool:
-        """Whether pictures of a batch may differ in size; only a function of samples can take these."""
+        """Whether pictures of a batch may differ in size; only a collate_fn that gets samples takes these."""
         if self.python_collate.of_batch or any(group.stacked for group in self.groups):
             return False
         return any(pipeline.fixed_shape is None for group in self.groups for pipeline in group.pipelines)
@@ -258,7 +260,7 @@ class ItemSpec(NativeSpec):
         ], values
 
     def maker(self) -> Callable[[int], list[Any]]:
-        """Of an index, the rows of its pictures, made alone."""
+        """A function from an index to the rows of its pictures, made without a batch."""
         files = [_core.StreamSamples() for _ in self.groups]
         datasets = [group.dataset(held, self.ragged) for group, held in zip(self.groups, files)]
 
@@ -273,6 +275,6 @@ class ItemSpec(NativeSpec):
         return make
 
     def names(self, index: int) -> list[str]:
-        """What the files of a sample are called."""
+        """The names of a sample's files: paths, or "bytes" or "pixels"."""
         places = self.values(index)[: len(self.kinds)]
         return [os.fspath(place) if kind == "path" else kind for place, kind in zip(places, self.kinds)]

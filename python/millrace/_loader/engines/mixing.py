@@ -1,11 +1,11 @@
-"""MixUp and CutMix of a collate_fn, done by the engine's threads: what a function does to a batch of pictures
-is traced before these are made.
+"""MixUp and CutMix of a collate_fn, done by the engine's threads: the function is traced before the pictures
+of its batch are made.
 
-The function is called with a tensor that has no memory, when the batch is submitted, with the generators that
-it would have later (python_collate.py). If all that it does to the pictures is to mix each with another one
-of the batch, as MixUp (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019) do, the threads mix while
-they make the rows, by the same operations, and the rest of what it returns is the batch's. If it does
-anything else, the batch is made as it is, and the function is called with it in next().
+When the batch is submitted, the function is called with a tensor without memory, and with the generators that
+it would have later (python_collate.py). It may do nothing to the pictures but mix each with another one of
+the batch, as MixUp (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019) do. Then the threads mix
+while they make the rows, by the same operations, and the batch takes the rest of the function's result. If
+the function does anything else, the batch is made unmixed, and next() calls the function with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NotTraced(Exception):
 
 @dataclass(frozen=True)
 class _Rows:
-    """The pictures, row i times `factor` being picture `order[i]`; of a `box` of them."""
+    """Pictures of the batch: row i is picture `order[i]` times `factor`; only their `box`, if given."""
 
     order: tuple[int, ...]
     factor: float = 1.0
@@ -62,7 +62,7 @@ class Mixed:
 
 
 class _Pictures(torch.Tensor):
-    """A float32 tensor (n, 3, h, w) without memory that knows what of the batch it is."""
+    """A float32 tensor (n, 3, h, w) without memory that knows which pictures of the batch it has."""
 
     is_what: _Rows | _Mix
     part_of: _Pictures | None
@@ -92,8 +92,8 @@ class _Pictures(torch.Tensor):
 
 
 def traced(function: Callable[[Any], Any], labels: torch.Tensor, shape: Sequence[int]) -> Mixed:
-    """What `function` does to a batch [pictures, labels] whose pictures have `shape`, (n, 3, h, w). Raises
-    what the function does, and NotTraced.
+    """Trace `function` on a batch [pictures, labels]. `shape`: of the pictures, (n, 3, h, w). Raises the
+    function's errors, and NotTraced.
     """
     everyone = tuple(range(shape[0]))
     leaves, structure = _flat(function([_Pictures(shape, _Rows(everyone)), labels]))
@@ -109,7 +109,7 @@ _PAIRS = list, tuple
 
 
 def _flat(made: Any) -> tuple[list[Any], Any]:
-    """(leaves, structure) of torch's trees, which take long; of a pair of tensors its type says all."""
+    """(leaves, structure) of `made`, by torch's pytrees; these are slow, so a pair of tensors skips them."""
     if type(made) in _PAIRS and len(made) == 2 and all(isinstance(part, torch.Tensor) for part in made):
         return list(made), type(made)
     return tree_flatten(made)

@@ -1,12 +1,12 @@
 """A worker process: runs the user's dataset, places batches in the ring's slots, answers task by task.
 
-What user code can see is as in torch's workers: seeds of torch, random and numpy, get_worker_info(), one
-torch thread, the thread's name, signal handlers, worker_init_fn after all that. Two settings of the process
-differ, and can be kept (docs/python_datasets.md): what malloc keeps, and the score by which the system
-chooses whom to kill for want of memory.
+User code sees the same as in torch's workers: seeds of torch, random and numpy, get_worker_info(), one torch
+thread, the thread's name, signal handlers, worker_init_fn after all that. Two settings of the process differ,
+and can be left alone (docs/python_datasets.md): the memory that malloc keeps, and the score by which the
+system chooses a process to kill for want of memory.
 
-Ends: a STOP message, the end of the task pipe, or the parent's death: between two tasks at once, in the
-middle of one after _GRACE_MS, by SIGKILL from a thread that does not need the interpreter.
+A worker ends by a STOP message, the end of the task pipe, or the parent's death: at once between two tasks;
+during a task after _GRACE_MS, by SIGKILL from a thread that does not need the interpreter.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ from .fetchers import ROWS, Sink, begin_at, make_fetcher, worker_state, wrapped_
 from .prefix import Standing
 
 _GRACE_MS = 2000  # to end by itself when the parent has ended
-_PARENT_CHECK_MS = 5000  # where there is no descriptor of the parent process to wait on
+_PARENT_CHECK_MS = 5000  # without a descriptor of the parent process to wait on
 _STOP = (channel.STOP, 0, 0, 0, 0, 0, 0)
 _END = object()
-_TURN_CHECK_S = 1.0  # how long a worker that waits for its turn may not see that the parent is gone
+_TURN_CHECK_S = 1.0  # a worker that waits for its turn looks for the parent's end so often
 
 
 @dataclass
 class WorkerSetup:
-    """All that a worker starts with; pickled unless it is forked. Dataset, collate_fn and worker_init_fn
-    travel together, so that a worker_init_fn that is a method of the dataset acts on the worker's copy.
+    """All that a worker starts with; pickled unless the worker is forked. Dataset, collate_fn and
+    worker_init_fn travel together, so a worker_init_fn that is a method of the dataset acts on the worker's
+    copy.
     """
 
     dataset_kind: int
@@ -71,14 +72,14 @@ class WorkerSetup:
     parent_pid: int
     state: dict[str, Any] | None = None  # to begin with
     between_epochs: bool = False  # and a new epoch begins there
-    watches: bool = False  # what the dataset draws is sent along with each batch
-    stacks: Descriptor | None = None  # where the worker's Python stacks go when they are asked for
-    draws: Any = None  # where the generators are at the first batch, where that is not at their seeds
-    pictures: bool = True  # those that the dataset opens wait until they are looked at
-    turns: int = -1  # a slot of the ring, where tasks' turns are
-    # a slot of the ring, where each worker has a row: which, how many rows, which is this one's
+    watches: bool = False  # the dataset's draws are sent along with each batch
+    stacks: Descriptor | None = None  # the worker writes its Python stacks here on request
+    draws: Any = None  # the generators' positions at the first batch, if these are not their seeds
+    pictures: bool = True  # pictures that the dataset opens wait until it looks at them
+    turns: int = -1  # the ring's slot with the tasks' turns
+    # the ring's slot with a row for each worker, the number of rows, this worker's row
     board: tuple[int, int, int] = (-1, 0, 0)
-    prefix: Standing | None = None  # in the dataset's place
+    prefix: Standing | None = None  # replaces the dataset
 
 
 def run_worker(parcel: Parcel) -> None:
@@ -107,7 +108,7 @@ def run_worker(parcel: Parcel) -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Lets malloc keep what it has: samples and batches of one size come and go, and fresh pages cost more
+    """Let malloc keep freed memory: samples and batches of one size come and go, and fresh pages cost more
     than the copies.
 
     Measured with 64 samples of 602 kB: pages that were returned and touched anew took most of a batch's time.
@@ -117,14 +118,14 @@ def _keep_freed_memory() -> None:
     try:
         libc = ctypes.CDLL(None)
         libc.mallopt(-4, 0)  # M_MMAP_MAX: large blocks come from the heap, too
-        libc.mallopt(-1, 1 << 29)  # M_TRIM_THRESHOLD: of which this much may lie free at its end
+        libc.mallopt(-1, 1 << 29)  # M_TRIM_THRESHOLD: this much may be free at the heap's end
     except (OSError, AttributeError):  # not glibc
         pass
 
 
 def _be_killed_first() -> None:
-    """Make the system, when out of memory, end a worker instead of the training process: a worker's death has
-    a message.
+    """Make the system kill a worker instead of the training process when memory is short: a worker's death
+    has a message.
     """
     if os.environ.get("MILLRACE_WORKER_OOM_SCORE") == "0":
         return
@@ -151,7 +152,7 @@ class _Worker:
         self._draws: Any = None  # before the present batch
         self._pictures = PictureCounts() if setup.pictures else None
         self._fetcher: Any = None
-        # of the start of the worker or its epoch, reported in place of batches
+        # an error at the start of the worker or its epoch, reported instead of batches
         self._failure: ExceptionWrapper | None = None
         self._initialised = False  # worker_init_fn has returned
         self._where = f"in DataLoader worker process {setup.worker_id}"
@@ -193,7 +194,7 @@ class _Worker:
     def _seed(self) -> None:
         setup = self._setup
         seed = setup.base_seed + setup.worker_id
-        # as torch's, but that an epoch which begins with new workers has draws of its own
+        # as in torch's workers, but an epoch that begins with new workers has draws of its own
         further = setup.began_in * setup.num_workers
         random.seed(seed + further)
         torch.manual_seed(seed + further)
@@ -246,7 +247,7 @@ class _Worker:
         if self._setup.prefix is not None:
             self._setup.prefix.next_epoch()
         self._reseed_pipe(shared_seed)
-        if self._initialised:  # else the error of worker_init_fn stands; what iter() raised may have gone
+        if self._initialised:  # else worker_init_fn's error stays; iter() may succeed this time
             self._make_fetcher()
 
     def _next_message(self) -> tuple:
@@ -263,16 +264,16 @@ class _Worker:
             if not data:
                 return _STOP
             self._inbox.extend(MESSAGE.iter_unpack(data))
-        if self._inbox[-1][0] == channel.STOP:  # nobody waits for what lies before it
+        if self._inbox[-1][0] == channel.STOP:  # nobody waits for the messages before it
             return self._inbox[-1]
         return self._inbox.popleft()
 
     def _parent_is_gone(self, wait_ms: int | None) -> bool:
-        """Waits for a message, too."""
+        """Whether the parent has ended. Waits up to `wait_ms` for that, or for a message."""
         return any(fd == self._parent for fd, _ in self._poll.poll(wait_ms)) or os.getppid() != self._starter
 
     def _turn_comes(self, turn: int) -> bool:
-        """Waits for it; False when all ends."""
+        """Wait for a turn; False if the loader or the parent ends."""
         assert self._turns is not None
         while not self._turns.wait(turn % 2**32, _TURN_CHECK_S):
             if self._turns.closed or self._parent_is_gone(0):
@@ -303,7 +304,7 @@ class _Worker:
             self._send(slot, task, self._wrapped())
 
     def _fetched(self, slot: int, length: int, with_state: bool) -> Any:
-        """The batch, or the error in its place; _END where the dataset's iterator has ended."""
+        """The batch, or an error instead of it; _END if the dataset's iterator has ended."""
         if self._failure is not None:
             self._sink.samples = 0
             return self._failure

@@ -1,13 +1,13 @@
-"""A collate_fn of the user's, and targets that are functions, over batches that the engine makes, in next().
+"""Runs a user's collate_fn, and targets that are functions, in next(), on batches that the engine makes.
 
-Such a function gets what torch's loader would give it, a list of samples as `dataset[i]` returns them; their
-pictures are rows of the native batch, so nothing is copied. One that provably is
-`f(*default_collate(samples))` has its f called with the native batch itself.
+A collate_fn gets a list of samples as `dataset[i]` returns them, as in torch's loader; their pictures are
+rows of the native batch, so nothing is copied. If it provably is `f(*default_collate(samples))`, f is called
+with the native batch itself.
 
-With num_workers=0 it draws from the global generators of torch, numpy and random, as torch's loader has it.
-With more, torch's would run it in a worker, whose generators are its own: here they are seeded for each
-batch, from the loader's seed, the epoch, the step and the rank, and put back where the training loop had
-them. So a batch depends on no other, and resumed or replayed ones are the same.
+With num_workers=0 it draws from the global generators of torch, numpy and random, as in torch's loader. With
+workers, torch's loader would run it in a worker with generators of its own. Here the generators are seeded
+for each batch, from the loader's seed, the epoch, the step and the rank, and then restored for the training
+loop. So a batch depends on no other batch, and resumed or replayed batches are the same.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PythonCollate:
-    """`function`: of the samples, or, `of_batch`, of the batch, whose fields it gets one by one if `spread`;
-    None: it is default_collate. `row_type`: of pictures; `views`: of each. `targets`: makes the samples'
-    targets of the engine's labels. `form`: what makes a sample of a picture and its target, and a batch of
-    theirs; None: samples are pairs."""
+    """`function`: takes the samples, or, if `of_batch`, the batch, field by field if `spread`; None:
+    default_collate. `row_type`: of pictures; `views`: of each picture. `targets`: makes the samples' targets
+    of the engine's labels. `form`: makes a sample of a picture and its target, and a batch of pictures and
+    their targets; None: samples are pairs."""
 
     function: Any
     of_batch: bool
@@ -52,7 +52,7 @@ class PythonCollate:
         return draws_from_torch_alone(self.function)
 
     def __call__(self, batch: list[Any]) -> Any:
-        """Of what default_collate would return."""
+        """Apply `function`. `batch`: the fields that default_collate would return."""
         with during(COLLATE):
             if not self.of_batch:
                 return self.function(self._samples(*batch))
@@ -64,19 +64,17 @@ class PythonCollate:
 
     def _batch(self, pictures: Any, labels: Any) -> Any:
         if self.targets is not None:
-            # A tuple, as default_collate has a field of its samples: texts are returned as they are.
+            # default_collate passes a field on as a tuple, too: texts come back as they are.
             labels = default_collate(tuple(self._targets(labels)))  # type: ignore[arg-type]
         return [pictures, labels] if self.form is None else self.form(pictures, labels)
 
     def seeded(self, batch: list[Any], *place: int) -> Any:
-        """With generators of its own, seeded from `place`: the loader's seed, the epoch, the step, the
-        rank.
-        """
+        """Call self(batch) with generators seeded from `place`: the loader's seed, epoch, step and rank."""
         with generators_seeded(place, self._torch_alone):
             return self(batch)
 
     def traced(self, labels: torch.Tensor, shape: tuple[int, ...], *place: int) -> Mixed:
-        """What seeded() will do to a batch of `labels` whose pictures have `shape`: see engines/mixing.py."""
+        """Trace what seeded() will do to a batch of `labels` and pictures of `shape` (engines/mixing.py)."""
         with generators_seeded(place, self._torch_alone):
             return traced(self, labels, shape)
 
@@ -99,7 +97,7 @@ class PythonCollate:
 def with_targets(
     collate: PythonCollate | None, targets: LooksUp, form: Callable[[Any, Any], Any] | None = None
 ) -> PythonCollate:
-    """`collate`, None for default_collate, of pictures with these targets, in samples of this form."""
+    """`collate` (None: default_collate) for pictures with these targets, in samples of this form."""
     collate = collate or PythonCollate(None, True, False, False, torch.Tensor)
     return replace(collate, targets=targets, form=form)
 
@@ -114,9 +112,9 @@ _PARTS = "forward", "make_params", "transform", "_mixup_label"
 
 
 def draws_from_torch_alone(function: Any) -> bool:
-    """Whether it is torchvision's MixUp or CutMix, as they are shipped, without hooks or a labels_getter of
-    the user's, or a RandomChoice of them. Then random's and numpy's generators need not be put back, which
-    takes as long as all that such a function does.
+    """Whether `function` is torchvision's MixUp or CutMix as shipped, or a RandomChoice of them, without
+    hooks or a user's labels_getter. Then random's and numpy's generators need not be restored; that takes as
+    long as the function itself.
     """
     if isinstance(function, torch.nn.Module) and (function._forward_hooks or function._forward_pre_hooks):
         return False

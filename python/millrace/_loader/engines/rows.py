@@ -23,11 +23,11 @@ _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 @dataclass(frozen=True)
 class RowsSpec(NativeSpec):
-    """Rows in memory, and torch's own way of fetching a batch of them."""
+    """Rows in memory; `fetch`: torch's own way of fetching a batch of them."""
 
     row_set: RowSet
     fetch: Callable[[Any], Any]
-    in_order: bool = False  # rows are asked for one after the other
+    in_order: bool = False  # rows are read one after the other
     python_collate: Any = None
 
     def usual_slots(self, threads: int, batch_size: int | None) -> int:
@@ -42,12 +42,11 @@ class RowsSpec(NativeSpec):
         return RowsCore(gather, self.row_set.collated(), self.fetch, self.row_set.counts_back)
 
     def _advise(self) -> bool:
-        """Tells the system what mapped files are to be used for. Returns whether to say in advance which rows
-        are needed.
+        """Tell the system how mapped files will be read. Returns whether to announce rows in advance.
 
-        At random places in files that fit into memory its usual reading ahead fills the cache sooner; in
-        larger ones that would read many pages for one, so it is told to leave that alone, and gets each row's
-        pages as one request instead.
+        For random reads of files that fit into memory, the system's usual read-ahead fills the cache sooner.
+        In larger files read-ahead would read many pages for one, so it is turned off; one request per row
+        fetches the row's pages instead.
         """
         files = self.row_set.mapped_files
         if not files:
@@ -77,11 +76,11 @@ def _any_below_zero(indices: Any) -> bool:
 
 
 class RowsCore(Core):
-    """As `_core.Loader`: `_core.RowGather`, with torch's fetcher for index lists that it does not take.
+    """A `_core.RowGather` with the interface of `_core.Loader`; torch's fetcher takes the index lists that
+    RowGather refuses.
 
-    Those hold an index that the dataset does not have, something else than ints, or nothing; or a tensor was
-    resized meanwhile. torch then gives the batch, or says what is wrong in its own words, when the batch's
-    turn comes.
+    Such a list holds an index that the dataset does not have, something other than ints, or nothing; or a
+    tensor was resized meanwhile. When the batch's turn comes, torch gives it, or raises its own error.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class RowsCore(Core):
         self._turns.clear()
 
     def snapshot(self) -> dict[str, Any]:
-        """What it is doing, as far as it is known: batches that were asked for."""
+        """The known part of the core's activity: the number of batches submitted and not delivered."""
         return {"threads": [], "outstanding": len(self._turns)}
 
     def clocks(self) -> list[Any]:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamSpec(NativeSpec):
-    """A stream as the engine makes its batches: of `batch_size` samples, the last one with fewer if
+    """A stream with batches that the engine makes, of `batch_size` samples; the last one may have fewer if
     `partial`.
 
-    `stages` give tuples, or dicts, with a Picture at `position`. `by_torch`: whose rule makes columns of
-    them, torch's default_collate or webdataset's default_collation_fn.
+    `stages` give tuples, or dicts, with a Picture at `position`. `by_torch`: torch's default_collate makes
+    columns of them; else webdataset's default_collation_fn does.
     """
 
     dataset: WebDataset
@@ -41,13 +41,13 @@ class StreamSpec(NativeSpec):
     pipelines: tuple[_core.ImagePipeline, ...]
     """One for each view."""
     views: Views | None
-    """How samples arrange them; None: a sample has the only one."""
+    """How samples arrange the views; None: a sample has the only view."""
     position: int | str
     batch_size: int
     partial: bool
     by_torch: bool
     handler: Handler | None  # of pictures that cannot be decoded
-    readers: int  # as many as Python code would have, for each of which with_epoch() counts
+    readers: int  # as many as Python code would have; with_epoch() counts for each of them
     threads: int
     timeout: float  # seconds
     memory: str
@@ -61,18 +61,18 @@ class StreamSpec(NativeSpec):
         return engine
 
     def samples(self) -> Iterator[Any]:
-        """Iterate over the samples of the epoch that begins, or of its rest. The dataset's state is that
+        """Iterate over the samples of the epoch that begins, or over its rest. The dataset's state is the one
         after the last sample given.
         """
         return self.dataset.iterate(self._source, self.stages, self.most if self.handler is None else None)
 
     @property
     def most(self) -> int | None:
-        """Items of an epoch, where with_epoch() says it."""
+        """Items of an epoch; None without with_epoch()."""
         return None if self.dataset.most is None else self.dataset.most * self.readers
 
     def loader(self, samples: _core.StreamSamples) -> _core.Loader:
-        """For tickets of `samples`; it belongs to the caller."""
+        """A loader for tickets of `samples`; the caller owns it."""
         made = samples, np.empty(0, np.int64), list(self.pipelines), PillowDecoder()
         dataset = _core.ImageDataset(*made, stacked=self.views is not None and self.views.stacked)
         on_error = "raise" if self.handler is None else "leave"
@@ -86,8 +86,8 @@ class StreamSpec(NativeSpec):
         return self.slots
 
     def columns(self, made: torch.Tensor | list[torch.Tensor], samples: list[Any]) -> Any:
-        """`made`, the pictures or blocks of their views, and the columns of the other fields, as the rule
-        makes them of tuples, or of dicts.
+        """A batch's columns. `made`: the pictures, or the blocks of their views; the rule (`by_torch`) makes
+        the other columns of the samples, which are tuples or dicts.
         """
         pictures: Any = made
         if self.views is not None:

@@ -1,14 +1,14 @@
 """StreamEngine: a stream's samples are drawn, submitted to the C++ loader, made, delivered.
 
-The dataset's own stages run as they are, in the consumer's thread, over samples whose pictures were not read
-yet (Picture): shuffles, splits, labels, epochs and the position to resume at are the same objects' work. Only
-what happens to the pictures is the loader's.
+The dataset's own stages run unchanged, in the consumer's thread, over samples with pictures that were not
+read yet (Picture): the same objects as in Python do shuffles, splits, labels, epochs and the position to
+resume at. The C++ loader does only the pictures.
 
     shards ─▶ {"jpg": Picture, "cls": b"3"} ─▶ shuffle, decode the rest, to_tuple ─▶ (Picture, 3) ─▶ a ticket
 
 A batch is drawn a few batches before it is delivered: its samples, their tickets, and the dataset's state
-after it, which becomes the loader's when the batch is delivered. An error in drawing is delivered in the
-position of its batch, and ends the stream, as generators end.
+after it. That state becomes the loader's when the batch is delivered. An error in drawing is delivered in the
+place of its batch, and ends the stream, as an error ends a generator.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from .native import MadeOnce, native_snapshot
 
 
 class Picture:
-    """A picture that was not decoded, nor read where it need not be. `number`, `number_of_pass`: what its
-    random numbers are drawn from.
+    """A picture that is not decoded yet, and not read yet if that can wait. `number`, `number_of_pass`: the
+    key of its random numbers.
     """
 
     __slots__ = ("content", "key", "number", "number_of_pass", "url")
@@ -64,7 +64,7 @@ def content_of(value: Picture) -> bytes:
 
 
 class NotDecoded(Exception):
-    """Holds what decode() would have raised, which is its handler's affair."""
+    """Holds the error that decode() would have raised, for decode()'s handler."""
 
 
 def decoded(value: Any) -> Any:
@@ -83,7 +83,7 @@ def decoded(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class TwoHandlers:
-    """Of errors in decoding, which `decoding` gets as decode() raises them, and of others."""
+    """`decoding` handles errors in decoding, as decode() raises them; `others` handles all others."""
 
     decoding: Handler
     others: Handler
@@ -107,8 +107,8 @@ class PictureFlow(ShardFlow):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """(number of the present sample, number of the pass): the same for any number of ranks, but of
-        resampled shards, where each has draws of its own.
+        """(number of the present sample, number of the pass): the same for any number of ranks, except with
+        resampled shards, which each rank draws for itself.
         """
         if self._numbers is None:
             reader = self._context.reader
@@ -149,7 +149,7 @@ END = object()
 class Drawn:
     samples: list[tuple[Any, ...]]
     states: list[State]  # of the dataset: after each sample, or only after the last one
-    ended: bool = False  # the stream, which had no more samples for it
+    ended: bool = False  # whether the stream had no more samples for this batch
     behind: int = 0  # its last ticket + 1
     error: Exception | None = None
 
@@ -161,8 +161,8 @@ class _StillToCome(Exception):
 class StreamEngine(MadeOnce):
     """Draws samples a few batches ahead, in the consumer's thread; the C++ loader makes their pictures.
 
-    For states it is a fetcher, as torch has them: `dataset`, `dataset_iter`, `ended`. close() beside next()
-    (engine.py): the loader wakes the consumer; what was drawn goes after him.
+    states/ uses it as one of torch's fetchers: `dataset`, `dataset_iter`, `ended`. If close() is called
+    during next() (engine.py), the loader wakes the consumer, and next() drops the drawn samples as it leaves.
     """
 
     lists_ahead = 0
@@ -272,8 +272,8 @@ class StreamEngine(MadeOnce):
             return batch if self._convert is None else self._convert(batch)
 
     def _next_made(self) -> tuple[torch.Tensor, Drawn] | None:
-        """The pictures of the batch to deliver next; None at the end. Raises the batch's error, and has
-        given it up then.
+        """The pictures of the batch to deliver next; None at the end. Raises the batch's error, after giving
+        the batch up.
         """
         if self.closed and not self.ended:
             raise AssertionError(

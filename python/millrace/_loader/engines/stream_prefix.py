@@ -1,10 +1,10 @@
-"""Streams that run in Python, but for the known steps of their pictures' function: the engine decodes and
-changes each picture where it is mapped, in the process or thread that makes the sample.
+"""Streams that run in Python, except for the known steps of their pictures' function: the engine decodes each
+picture and does these steps inside map_tuple() or map_dict(), in the process or thread that makes the sample.
 
     shards ─▶ {"jpg": Picture, "cls": b"3"} ─▶ decode the rest, to_tuple ─▶ known steps ─▶ the rest
 
-The stages are the dataset's own, one for one, so samples and positions are the same in another form: a state
-fits the stream that is all Python, and the other way round.
+The stages are the dataset's own, one for one, so samples and positions are the same: a state fits the stream
+that is all Python, and the other way round.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .stream_engine import Picture, PictureFlow, TwoHandlers, content_of, decode
 
 @dataclass(frozen=True)
 class PictureFunction:
-    """In the place of the function that the pictures go through."""
+    """Replaces the function that the pictures go through."""
 
     function: Callable[[Any], Any]
     stand_in: PrefixedStream | None = None
@@ -40,7 +40,7 @@ class PictureFunction:
 
 @dataclass(frozen=True)
 class _Changing(Each):
-    """map_tuple() or map_dict() of the pictures. Stages behind it see none that is not decoded."""
+    """map_tuple() or map_dict() of the pictures. Later stages see only decoded pictures."""
 
     stage: MapTuple | MapDict
     stand_in: PrefixedStream
@@ -64,8 +64,8 @@ def _info(value: Picture) -> dict[Any, Any]:
 
 
 class _Seeding(PictureFlow):
-    """Seeds the generators for each sample that it gives: stages in front of the pictures' function draw,
-    too.
+    """Seeds the generators for each sample that it gives, because stages before the pictures' function may
+    draw, too.
     """
 
     def __init__(self, stand_in: PrefixedStream, *shards: Any) -> None:
@@ -79,7 +79,7 @@ class _Seeding(PictureFlow):
 
 
 class PrefixedStream(StandIn):
-    """In the place of a WebDataset. Its states are the dataset's."""
+    """Replaces a WebDataset. Its states are the dataset's."""
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class PrefixedStream(StandIn):
         tickets: _core.StreamSamples,
         *options: Any,
     ) -> None:
-        """`stages`: up to the pictures' function as Recogniser makes them, with PictureFunction; then the
-        dataset's. `decoding`: decode()'s handler. `tickets`: of the pictures that are read. `options`: as
+        """`stages`: those up to the pictures' function as Recogniser makes them, with PictureFunction; then
+        the dataset's. `decoding`: decode()'s handler. `tickets`: of the pictures that are read. `options`:
         StandIn's.
         """
         super().__init__(*options)
@@ -106,7 +106,7 @@ class PrefixedStream(StandIn):
         self._dataset.load_state_dict(state)
 
     def changed(self, value: Picture, function: Callable[[Any], Any]) -> Any:
-        """What `function` makes of the picture, whose known steps are the engine's."""
+        """The result of `function` for a picture; the engine does the known steps."""
         steps, tickets = self._steps, self._tickets
         ticket = tickets.add(value.content, value.url, value.key, value.number, value.number_of_pass)
         try:
@@ -119,7 +119,7 @@ class PrefixedStream(StandIn):
         return picture if rest is None else rest(picture)
 
     def seed_for(self, values: Iterable[Any]) -> None:
-        """The generators, for the sample that has these values."""
+        """Seed the generators for the sample with these values."""
         picture = next((value for value in values if type(value) is Picture), None)
         if picture is not None:
             self.seed(picture.number, picture.number_of_pass)

@@ -9,13 +9,12 @@ from typing import Any
 
 
 class Targets:
-    """Targets that are more than one int64 number each: looked up and transformed when their batch is handed
-    out. The engine's labels are then positions: which row holds which sample is known only behind it, where a
-    policy for errors may have put other samples into a batch.
+    """Targets that are more than one int64 number each: looked up and transformed when their batch is
+    delivered. The engine's labels are then positions in these targets, because only the finished batch says
+    which row holds which sample: on_error may have put other samples into it.
 
-    `parts`: one for each of the datasets that follow one another: its samples' targets, and the function
-    that makes the consumer's of them, or None. Holds both; calls the function once for each sample of a
-    batch, in the batch's order.
+    `parts`: for each of the concatenated datasets, its samples' targets, and the function that transforms
+    one, or None. Holds both; calls the function once for each sample of a batch, in the batch's order.
     """
 
     def __init__(self, parts: Sequence[tuple[Sequence[Any], Callable[[Any], Any] | None]]) -> None:

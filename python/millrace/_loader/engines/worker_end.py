@@ -1,11 +1,11 @@
-"""One worker process as its parent sees it: how it starts, and what it left in a slot, as an Answer: tensors
-over the slot where that is possible.
+"""The parent's end of one worker process: starts it, and reads its results from slots, as Answers (with
+tensors over the slot where that is possible).
 
-A process that is spawned, or forked by multiprocessing's server, reads what it is to do from a pipe that its
-parent fills. A dataset larger than the pipe's buffer would keep the parent until that process has imported
-torch, and the next worker until then: so it travels in memory of its own (Parcel, in channel.py). And the
-server is told to import torch and millrace once, in the place of each worker (preload()); it lives as long as
-the training process, so later epochs and other loaders find it warm.
+A process that is spawned, or forked by multiprocessing's server, reads its setup from a pipe that its parent
+fills. A dataset larger than the pipe's buffer would block the parent, and the start of the next worker, until
+that process has imported torch. So the dataset travels in memory of its own (Parcel, in channel.py). And the
+server imports torch and millrace once, instead of each worker (preload()); it lives as long as the training
+process, so later epochs and other loaders find it warm.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from . import channel
 from .channel import MESSAGE, Descriptor, Layout, read_pickle, unpack_value
 from .workers import Answer
 
-MOST_OUTSTANDING = 64  # messages in a pipe, whose buffer may be a single page
+MOST_OUTSTANDING = 64  # messages in a pipe; its buffer may be a single page
 _PATIENCE_S = _utils.MP_STATUS_CHECK_INTERVAL
 _TICK_S = 0.005
-#: What the server imports. What it cannot find there each worker imports for itself.
+#: The server's imports. A module that the server cannot find is imported by each worker.
 PRELOADED = ("torch", "millrace._loader.engines.process_worker")
 
 
@@ -73,28 +73,29 @@ class WorkerEnd:
         self._ended = False
 
     def has_ended(self) -> bool:
-        """Once True, always True. The pidfd tells if there is one: is_alive() learns later of a process that
-        multiprocessing's server forked, and never of one that another thread has waited for.
+        """Whether the process has ended; once True, always True. Uses the pidfd if there is one: is_alive()
+        notices the end of a process from multiprocessing's server later, and never notices it after another
+        thread has waited for the process.
         """
         if not self._ended:
             self._ended = is_readable(self.pidfd) if self.pidfd >= 0 else not self.process.is_alive()
         return self._ended
 
     def stop(self) -> None:
-        """Tells it to end."""
-        with contextlib.suppress(BrokenPipeError, BlockingIOError):  # it has, or is terminated later
+        """Tell the worker to end."""
+        with contextlib.suppress(BrokenPipeError, BlockingIOError):  # it has ended, or is terminated later
             os.set_blocking(self.tasks.fd, False)
             os.write(self.tasks.fd, MESSAGE.pack(channel.STOP, 0, 0, 0, 0, 0, 0, 0, 0))
 
     def put(self, kind: int, task: int, payload: Any, with_state: bool = False, turn: int = -1) -> None:
-        """`payload`: an index list and the place of its batch, or the shared seed of a new epoch. `turn`:
-        what the worker waits for.
+        """Send a message when possible. `payload`: an index list and the place of its batch, or the shared
+        seed of a new epoch. `turn`: the worker waits for this turn.
         """
         self._waiting.append((kind, task, payload, with_state, turn))
         self.pump()
 
     def pump(self) -> None:
-        """Sends what waits, as far as there are slots and room in the pipe."""
+        """Send waiting messages, as long as there are slots and room in the pipe."""
         ring = self._ring
         while self._waiting and self.outstanding < MOST_OUTSTANDING:
             slot = ring.take()
@@ -113,11 +114,11 @@ class WorkerEnd:
             self.outstanding += 1
             self.sent.append((task, payload) if kind == channel.TASK else (-1, None))
             message = MESSAGE.pack(kind, slot, task, len(data), reserved, with_state, turn + 1, 0, 0)
-            with contextlib.suppress(BrokenPipeError):  # dead: the consumer is told so when it waits
+            with contextlib.suppress(BrokenPipeError):  # a dead worker: the consumer learns it when it waits
                 os.write(self.tasks.fd, message)
 
     def snapshot(self) -> dict[str, Any]:
-        """What it is doing, for dump_state()."""
+        """The worker's present activity, for dump_state()."""
         sent, process = list(self.sent), self.process
         alive, seconds = process.is_alive(), time.monotonic() - self.since
         entry: dict[str, Any] = {"name": f"process {process.pid}", "pid": process.pid, "alive": alive}
@@ -149,7 +150,7 @@ class WorkerEnd:
 
 
 class Wake:
-    """Ends another thread's wait in poll(). Any thread, also beside close()."""
+    """Ends another thread's wait in poll(). Any thread may ring(), also during close()."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -171,14 +172,14 @@ class Wake:
 
 
 def want_of_memory(kills_before: int, dead: list[Any]) -> str:
-    """What to add to the report of dead workers: whether the system has killed for want of memory, more often
-    than before they began; empty when it was something else.
+    """Text for the report of dead workers, if the system has killed for want of memory since they began;
+    empty if they died of something else.
     """
     count, limit = _core.memory_kills()
     if count <= kills_before:
         return ""
     for process in dead:
-        process.join(_PATIENCE_S)  # until multiprocessing's server has told how it ended
+        process.join(_PATIENCE_S)  # until multiprocessing's server has reported how it ended
     if all(process.exitcode != -signal.SIGKILL for process in dead):
         return ""
     return (
@@ -189,15 +190,13 @@ def want_of_memory(kills_before: int, dead: list[Any]) -> str:
 
 
 def forget_deaths(key: int) -> None:
-    """How these workers end is no error from here on. `key`: what torch's handler of SIGCHLD knows them
-    by.
-    """
-    with contextlib.suppress(ValueError):  # it was never told, or has forgotten
+    """Make the end of these workers no error from now on. `key`: their key in torch's handler of SIGCHLD."""
+    with contextlib.suppress(ValueError):  # the handler never knew them, or has forgotten them
         _utils.signal_handling._remove_worker_pids(key)
 
 
 def end_workers(key: int, processes: list[Any]) -> None:
-    """Ends processes, all within 10 seconds: they have had their time to end by themselves. Also called when
+    """End processes, all within 10 seconds: they have had their time to end by themselves. Also called when
     the interpreter ends.
 
     First SIGTERM, which a stopped process (SIGSTOP, a debugger) gets only when it goes on, then SIGKILL.
@@ -214,7 +213,7 @@ def end_workers(key: int, processes: list[Any]) -> None:
                 os.kill(process.pid, number)
                 os.kill(process.pid, signal.SIGCONT)
         deadline = time.monotonic() + _PATIENCE_S
-        # Not join(): that also waits for what the worker has forked.
+        # Not join(): that also waits for processes that the worker has forked.
         while any(process.is_alive() for process in left) and time.monotonic() < deadline:
             time.sleep(_TICK_S)
 
@@ -226,7 +225,7 @@ def is_readable(fd: int) -> bool:
 
 
 def is_stopped(process: Any) -> bool:
-    """By a signal or a debugger: it will do nothing that it is told."""
+    """Whether a signal or a debugger has stopped the process: then it obeys no message."""
     try:
         with open(f"/proc/{process.pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] in "Tt"
@@ -235,8 +234,8 @@ def is_stopped(process: Any) -> bool:
 
 
 class SlotReader:
-    """A slot is free again when nothing of its batch lies in it: at once, or with the last tensor. Where the
-    ring is crowded, batches are copied out of it.
+    """Reads batches from slots. A slot is free again when its batch does not use it any more: at once, or
+    with the last tensor. If the ring is crowded, batches are copied out of it.
     """
 
     def __init__(
@@ -246,7 +245,7 @@ class SlotReader:
         self._locks_for: Any = locks_for(setup.loader)
         if self._locks_for is not None:
             ring.prefer_node(numa_node(self._locks_for))
-        # Else batches are pinned where they lie.
+        # With `_locks_for`, the slots are page-locked instead.
         self._pin_device = setup.pin_device if self._locks_for is None else None
 
     def answer(self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int, samples: int) -> Answer:
@@ -264,15 +263,15 @@ class SlotReader:
             )
             if pictures is not None:
                 add(self._counters["pictures"], pictures)
-        except Exception:  # what torch's queue would raise from get()
+        except Exception:  # torch's queue would raise it from get()
             batch = ExceptionWrapper(where="while its batch was taken from a worker process")
         if self._pin_device is not None and not isinstance(batch, ExceptionWrapper):
             batch = self._pinned(batch)
         return Answer(samples, errors, batch, state_of_worker(state) if state else None, draws)
 
     def _lease(self, end: WorkerEnd, kind: int, slot: int, begin: int, length: int) -> _core.SlotLease:
-        """OSError where there is no address space for the batch: then it is lost, but not the layout that the
-        worker sends only once.
+        """Lease a slot. OSError if there is no address space for the batch: then the batch is lost, but not
+        the layout, which the worker sends only once.
         """
         try:
             return self._ring.lease(slot)
@@ -287,7 +286,7 @@ class SlotReader:
             raise
 
     def _lock_pages(self, slot: int) -> None:
-        """Copies to the device then read the slot itself."""
+        """Page-lock a slot, so that copies to the device read the slot itself."""
         if failure := self._ring.lock_pages(slot, self._locks_for):
             self._locks_for = None
             warnings.warn(
@@ -307,10 +306,10 @@ class SlotReader:
         samples: int,
         copy: bool,
     ) -> tuple[Any, list[dict[str, Any]], Any, Any, Any]:
-        """(batch, entries of the samples replaced in it, the worker's state as it was pickled, what was drawn
-        before it, news of pictures)
+        """(batch, entries of the samples replaced in it, the worker's pickled state, the draws before it,
+        news of pictures)
 
-        The slot is free again when nothing of the batch lies in it: at the end of this, or with the last
+        The slot is free again when the batch does not use it any more: at the end of this, or with the last
         tensor.
         """
         if kind != channel.ROWS:
@@ -324,10 +323,10 @@ class SlotReader:
             try:
                 description, objects, errors, state, draws, pictures = read_pickle(lease, begin, length)
             except Exception:
-                end.layout = None  # what was to replace it is lost
+                end.layout = None  # the layout that was to replace it is lost
                 raise
         if description is not None:
-            end.layout = Layout(description)  # until the worker says otherwise: it answers in order
+            end.layout = Layout(description)  # until the worker sends another: it answers in order
         return end.layout.batch(lease, samples, objects, copy), errors, state, draws, pictures
 
     def _pinned(self, batch: Any) -> Any:
@@ -341,7 +340,7 @@ class SlotReader:
 
 
 def state_of_worker(data: bytes) -> Any:
-    """A worker's; an error in reading it is one of state_dict(), not of a batch."""
+    """A worker's state; an error in unpickling it is an error of state_dict(), not of a batch."""
     try:
         return pickle.loads(data)
     except Exception:
@@ -349,9 +348,9 @@ def state_of_worker(data: bytes) -> Any:
 
 
 def preload(context: Any) -> None:
-    """Adds to what multiprocessing's server imports when it starts, if these workers come from it.
+    """Let multiprocessing's server import PRELOADED when it starts, if these workers come from it.
 
-    A server that runs already stays as it is: its workers import torch themselves, as torch's do.
+    A server that runs already stays as it is: its workers import torch themselves, as torch's workers do.
     """
     if context.get_start_method() != "forkserver":
         return
@@ -363,7 +362,7 @@ def preload(context: Any) -> None:
 
 
 def start(process: Any) -> None:
-    """process.start(), with torch's advice where its arguments cannot be pickled."""
+    """process.start(), with torch's advice if its arguments cannot be pickled."""
     try:
         process.start()
     except (TypeError, AttributeError, pickle.PicklingError):

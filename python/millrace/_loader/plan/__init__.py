@@ -1,10 +1,10 @@
-"""What of a loader the native engines can run, and why the rest cannot.
+"""Finds the parts of a loader that the native engines can run, and the reasons why they cannot run the rest.
 
 `make_plan(loader)` looks at dataset, transform, sampler, collate_fn and worker_init_fn, each with a
-recogniser. The dataset's class picks its own, so the modules of the others are not entered. Recognisers go by
-exact type or qualified name, so no optional library is imported, and a subclass that might behave differently
-is never mistaken for its base. Nothing here draws random numbers or touches a sample, but the first of an
-Arrow dataset, whose format only its own library knows.
+recogniser. The dataset's class selects the dataset's recogniser; the modules of other recognisers are not
+imported. Recognisers go by exact type or qualified name, so no optional library is imported, and a subclass
+that might behave differently is never mistaken for its base. Nothing here draws random numbers or reads a
+sample, except the first sample of an Arrow dataset, because only its own library knows the format.
 """
 
 from ..._common.lazy import lazy_names

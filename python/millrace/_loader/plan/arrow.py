@@ -1,10 +1,10 @@
 """Hugging Face's `datasets.Dataset` in the formats "torch" and "numpy": its rows lie in Arrow tables, in
 memory or in mapped files.
 
-Recognised are columns of numbers, or of lists of numbers of one length, without nulls: Arrow keeps these
-behind each other, and the engine reads them where they are, through the dataset's own indices (select,
-shuffle). What the format makes of them, dtypes above all, differs between versions of that library; so one
-sample is asked for, and says it. Neither `datasets` nor pyarrow is imported here.
+The recogniser accepts columns of numbers, or of lists of numbers of one length, without nulls: Arrow stores
+these contiguously, and the engine reads them in place, through the dataset's own indices (select, shuffle).
+The format's results, above all their dtypes, differ between versions of that library, so the recogniser reads
+one sample to learn them. Neither `datasets` nor pyarrow is imported here.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LEAVES = {"bool": "bool", "halffloat": "float16", "float": "float32", "double":
 
 
 def recognise_arrow(dataset: Any) -> RowSet:
-    """The RowSet of a Dataset; NotLowered names the column that needs Python, or the format."""
+    """The RowSet of a Dataset; NotLowered names the column or the format that needs Python."""
     check_class(type(dataset), *METHODS)
-    form = dataset.format  # made anew each time it is asked for
+    form = dataset.format  # a property that makes it anew each time
     _check_format(form, dataset.column_names)
     names, kind = form["columns"], form["type"]
     stored = {name: _Stored(dataset, name, kind) for name in names}
@@ -44,7 +44,7 @@ def recognise_arrow(dataset: Any) -> RowSet:
     positions = index_map(dataset)
     columns = tuple(stored[name].column(value, positions) for name, value in sample.items())
     layout = (dict, tuple((name, number) for number, name in enumerate(sample)))
-    # A number that is asked for alone keeps its stored dtype in format "numpy".
+    # In format "numpy", a number of a single sample keeps its stored dtype.
     alone = kind == "torch" or not any(column.made and not column.shape for column in columns)
     return RowSet("Arrow dataset", len(dataset), columns, layout, counts_back=positions is None, alone=alone)
 
@@ -71,14 +71,14 @@ def _check_format(form: dict[str, Any], column_names: list[str]) -> None:
 
 
 def check_formatter(kind: str, name: str) -> None:
-    """NotLowered where the format is not made by the class of this name."""
+    """NotLowered if another class than `name` makes the format."""
     known = loaded("datasets.formatting", "_FORMAT_TYPES")
     if known is None or known.get(kind) is not loaded("datasets.formatting", name):
         raise NotLowered(f"the formatter of {kind!r} is not the one that datasets ships; restore it")
 
 
 def index_map(dataset: Any) -> np.ndarray | None:
-    """What select() and shuffle() left: int64 of shape (samples,)."""
+    """The positions that select() and shuffle() left, int64 of shape (samples,); None without these."""
     if dataset._indices is None:
         return None
     chunks = dataset._indices.table.column(0).chunks
@@ -129,7 +129,7 @@ class _Stored:
         return sizes, _LEAVES[str(kind)]
 
     def _shape(self, chunked: Any, sizes: list[int | None]) -> tuple[int, ...]:
-        """Of one row: lists of any length are taken for as long as the first."""
+        """The shape of one row; lists of any length count as long as the first list."""
         values = next((chunk for chunk in chunked.chunks if len(chunk)), None)
         values, shape = getattr(values, "storage", values), []
         for size in sizes:
@@ -141,8 +141,8 @@ class _Stored:
         return tuple(shape)
 
     def _table(self, chunk: Any) -> np.ndarray:
-        """The rows of one chunk, of shape (rows, *self.shape), where they lie; bools are unpacked, a byte
-        each.
+        """The rows of one chunk, of shape (rows, *self.shape), without a copy; but bools are unpacked, to a
+        byte each.
         """
         rows, values = len(chunk), getattr(chunk, "storage", chunk)
         for level in range(len(self.shape) + 1):
@@ -150,8 +150,8 @@ class _Stored:
                 raise self.refusal("has nulls", "filter() them out, or fill them with map()")
             if level == len(self.shape):
                 break
-            # What lies in an ArrayND has its shape; whoever wrote it checked that. Its outermost lists are
-            # quickly looked at.
+            # The writer of an ArrayND checked its shape, so only its outermost lists are compared; that is
+            # quick.
             if (
                 hasattr(values, "offsets")
                 and (level == 0 or not self.array_nd)
@@ -168,7 +168,7 @@ class _Stored:
         return values.to_numpy(zero_copy_only=self.dtype != "bool").reshape(rows, *self.shape)
 
     def column(self, value: Any, index_map: np.ndarray | None) -> Column:
-        """`value`: this field of one sample."""
+        """The Column. `value`: this field of one sample."""
         sample_type, shape = type(value), tuple(getattr(value, "shape", ()))
         made = str(getattr(value, "dtype", None)).removeprefix("torch.")
         if sample_type is torch.Tensor:
@@ -180,8 +180,8 @@ class _Stored:
                 f"is formatted as {sample_type.__name__} of {made}, {shape}",
                 "cast it to a plain column of numbers",
             )
-        # numpy rounds float64 to float16 at once, torch through float32; neither says what becomes of a float
-        # that no int can hold.
+        # numpy rounds float64 to float16 directly, torch through float32; neither defines the int for a float
+        # out of the int's range.
         if (self.numpy_only and made == "float16" and self.dtype != "float16") or (
             "float" in self.dtype and "float" not in made
         ):

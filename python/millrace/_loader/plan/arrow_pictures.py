@@ -5,9 +5,9 @@ with_transform() leave it:
         examples["pixel_values"] = [train(image.convert("RGB")) for image in examples["image"]]
         return examples
 
-Recognised is what the function's source provably does with each picture (_common/lowering/read_batches.py).
-The engine reads the pictures where Arrow has their bytes, or from their files; the other columns are looked
-up behind it. Neither `datasets` nor pyarrow is imported here.
+The recogniser reads the function's source for the steps that each picture provably goes through
+(_common/lowering/read_batches.py). The engine reads the pictures from Arrow's memory, or from their files;
+Python looks up the other columns afterwards. Neither `datasets` nor pyarrow is imported here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RGB = Op({"op": "rgb"}, 'mode="RGB"')
 
 
 def recognise_arrow_pictures(dataset: Any) -> Source:
-    """The Source of a Dataset with a transform; NotLowered when its samples must be made by Python."""
+    """The Source of a Dataset with a transform; NotLowered if Python must make its samples."""
     check_class(type(dataset), *METHODS)
     check_functions(_FORMATTING, *_PARTS)
     check_formatter("custom", "CustomFormatter")
@@ -80,7 +80,7 @@ def recognise_arrow_pictures(dataset: Any) -> Source:
 
 
 def _columns(dataset: Any) -> list[str]:
-    """Those that the transform is given, in their order."""
+    """The columns that the transform gets, in their order."""
     if set(dataset.format["format_kwargs"]) != {"transform"}:
         raise NotLowered("the Arrow dataset's format has more arguments than its transform")
     columns, chosen = list(dataset.data.column_names), dataset.format["columns"]
@@ -93,7 +93,7 @@ def _columns(dataset: Any) -> list[str]:
 
 
 def _picture_column(dataset: Any, columns: list[str]) -> tuple[str, Any]:
-    """The one that is decoded, and its feature."""
+    """The name of the column that `datasets` decodes, and its feature."""
     features = dataset.info.features
     decoded = [name for name in columns if features._column_requires_decoding.get(name)]
     if not decoded:
@@ -123,7 +123,7 @@ def _picture_column(dataset: Any, columns: list[str]) -> tuple[str, Any]:
 
 # ---------------------------------------------------------------- where the pictures lie
 
-# Of a dataset's table, which nobody changes: the same object has the same rows.
+# By dataset, for its table: nobody changes a table, so the same object has the same rows.
 _known: weakref.WeakKeyDictionary[Any, tuple[Any, str, _core.ArrowPictures]] = weakref.WeakKeyDictionary()
 
 
@@ -137,7 +137,7 @@ def _kept_pictures(dataset: Any, name: str) -> _core.ArrowPictures:
 
 
 def _chunk(chunk: Any, name: str) -> tuple[np.ndarray, Any, Any]:
-    """As _core.ArrowPictures has it."""
+    """The chunk in the form that _core.ArrowPictures takes."""
     data, paths = chunk.field("bytes"), chunk.field("path")
     has_bytes = _there(data)
     kinds = np.where(has_bytes, 1, np.where(_there(paths), 2, 0)).astype(np.uint8)
@@ -152,7 +152,9 @@ def _there(array: Any) -> np.ndarray:
 
 
 def _strings(array: Any) -> tuple[np.ndarray, Any] | None:
-    """(int32 offsets of shape (rows + 1,), the bytes that they lead to), where Arrow has them."""
+    """(int32 offsets of shape (rows + 1,), the bytes that they point into), in Arrow's memory; None if the
+    array has none.
+    """
     _, offsets, data = array.buffers()
     if offsets is None:
         return None
@@ -160,7 +162,7 @@ def _strings(array: Any) -> tuple[np.ndarray, Any] | None:
 
 
 def _check_local(paths: Any, used: np.ndarray, name: str) -> None:
-    """NotLowered where one of the paths is no local file's, but a URL, or a file's in an archive."""
+    """NotLowered if a path is no local file but a URL, or a file inside an archive."""
     offsets, data = _strings(paths)  # type: ignore[misc]
     if b":" not in bytes(memoryview(data)[offsets[0] : offsets[-1]]):
         return

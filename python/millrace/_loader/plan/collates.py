@@ -1,7 +1,7 @@
-"""Recognisers of collate functions that are not torch's default_collate alone.
+"""Recognisers of collate functions other than plain default_collate.
 
-That one needs no Python. Of pictures that the engine makes, any other function and a target_transform are
-called in next() (engines/python_collate.py): decoding stays native.
+Plain default_collate needs no Python. For pictures that the engine makes, next() calls any other function,
+and a target_transform (engines/python_collate.py): decoding stays native.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..engines.python_collate import PythonCollate
 if TYPE_CHECKING:
     from ..._common.lowering.views import Views
 
-# What docs/native.md says of it (scripts/native_table.py).
+# The words of docs/native.md for collate functions (scripts/native_table.py).
 COLLATE_WORDS = (
     "`default_collate`, those of millrace's data sets, timm's `fast_collate`, and [yours, in Python,"
     " after native decoding](#a-collate_fn-of-your-own)"
@@ -40,7 +40,7 @@ def recognise_any_collate(
     if reason:
         return reason, collate
     if not callable(collate_fn):
-        return recognise_collate(collate_fn), None  # which refuses it
+        return recognise_collate(collate_fn), None  # raises NotLowered
     name = holder_name(collate_fn)
     if row_type is None:
         raise NotLowered(
@@ -56,8 +56,8 @@ def recognise_any_collate(
 def recognise_batch_function(
     collate_fn: Any, sample_types: Iterable[type] = IMAGE_AND_LABEL
 ) -> tuple[str, PythonCollate | None]:
-    """The same, of what is default_collate, or that and then a function of its batch; ("", None): it is not
-    that.
+    """As recognise_any_collate(), for default_collate, alone or followed by a function of its batch;
+    ("", None) for anything else.
     """
     while type(collate_fn) is functools.partial and not collate_fn.args and not collate_fn.keywords:
         collate_fn = collate_fn.func
@@ -78,7 +78,7 @@ def recognise_batch_function(
 
 
 def takes_samples(collate_fn: Any) -> bool:
-    """Whether it gets the samples themselves, which need not have one size, and no batch of them."""
+    """Whether `collate_fn` gets the samples themselves, of any sizes, instead of a batch of them."""
     try:
         return callable(collate_fn) and not recognise_batch_function(collate_fn)[0]
     except NotLowered:
@@ -86,7 +86,7 @@ def takes_samples(collate_fn: Any) -> bool:
 
 
 _TIMM = "timm.data.loader"
-# The names in fast_collate's code, which say which of two generations it is.
+# The names in fast_collate's code; they tell its two generations apart.
 _OLDER = frozenset(
     {
         *("isinstance", "tuple", "len", "range", "np", "ndarray", "from_numpy"),
@@ -97,8 +97,8 @@ _NEWER = (_OLDER - {"int64", "tensor"}) | {"default_collate", "ndim", "long", "r
 
 
 def is_fast_collate(loader: Any, dtype: str) -> bool:
-    """Whether its collate_fn is timm's, and makes of samples (tensor or array of `dtype`, int) a tuple of
-    what torch's default_collate makes: of bytes, the engine's batch.
+    """Whether the loader's collate_fn is timm's fast_collate, and makes of samples (tensor or array of
+    `dtype`, int) a tuple of the fields of torch's default_collate: for uint8, that is the engine's batch.
     """
     collate_fn = loader.collate_fn
     if type(collate_fn) is not types.FunctionType or collate_fn is not loaded(_TIMM, "fast_collate"):
@@ -109,7 +109,7 @@ def is_fast_collate(loader: Any, dtype: str) -> bool:
     if names == _OLDER:
         return True
     try:
-        recognise_collate(loaded(_TIMM, "default_collate"), (int,))  # which it calls for the labels
+        recognise_collate(loaded(_TIMM, "default_collate"), (int,))  # fast_collate calls it for the labels
     except NotLowered:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Where pictures are decoded, why not on the GPU; and GpuDecoder: JPEGs to pictures by nvJPEG."""
+"""Decides where pictures are decoded, with the reason if not on the GPU; GpuDecoder decodes with nvJPEG."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ def missing_reason(device: torch.device) -> str:
 
 
 def place(device: torch.device) -> tuple[Any, Any]:
-    """The device and the decoder by which `_core.DeviceLoader` knows them."""
+    """(the device, the nvJPEG library), as `_core.DeviceLoader` takes them."""
     index = torch.cuda.current_device() if device.index is None else device.index
     return f"cuda:{index}", nvjpeg_library()
 
 
 def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec | None, str]:
-    """(the loader's spec, with the device's part in it where it can have one; "" then, else the reason why it
-    has none)
+    """(the loader's spec, for decoding on the device if possible; "", or the reason why that is not possible)
     """
     if not isinstance(spec, ImageSpec):
         return (
@@ -70,8 +69,8 @@ WHOLE: Region = (0, 0, 0, 0)
 
 
 def nvjpeg_library(search_path: Sequence[str] | None = None) -> str:
-    """The newest libnvjpeg of the PyPI packages nvidia-nvjpeg and nvidia-nvjpeg-cu12; "" when there is none
-    (a toolkit's may be found by the system's loader). `search_path`: folders to look in; None: sys.path.
+    """The newest libnvjpeg of the PyPI packages nvidia-nvjpeg and nvidia-nvjpeg-cu12; "" if there is none
+    (the system's loader may find a toolkit's). `search_path`: folders to look in; None: sys.path.
     """
     found: list[Path] = []
     for folder in sys.path if search_path is None else search_path:
@@ -81,12 +80,12 @@ def nvjpeg_library(search_path: Sequence[str] | None = None) -> str:
 
 
 class GpuDecoder:
-    """Decodes JPEG files on a CUDA device, on its hardware engines where it has some. One thread at a time.
+    """Decodes JPEG files on a CUDA device, with its hardware engines if it has some. One thread at a time.
 
     `library`: path of libnvjpeg.so.*; None looks for the PyPI package, then for the toolkit's.
-    `memory_ceiling_bytes`: device memory for the pictures of one call and nvJPEG's own buffers; what is
-    beyond it comes back with that reason. Raises `millrace.UnavailableError` with the remedy when there is no
-    device, no driver or no nvJPEG.
+    `memory_ceiling_bytes`: device memory for the pictures of one call and nvJPEG's own buffers; a call
+    returns that reason for pictures beyond it. Raises `millrace.UnavailableError`, with the remedy, if there
+    is no device, no driver or no nvJPEG.
     """
 
     def __init__(
@@ -117,8 +116,8 @@ class GpuDecoder:
     def __call__(
         self, files: Sequence[bytes], regions: Sequence[Region | None] | None = None
     ) -> list[torch.Tensor | str]:
-        """For each file a uint8 tensor (h, w, 3) on the device, or the reason why nvJPEG cannot decode it (a
-        str): decode that on the CPU.
+        """For each file, a uint8 tensor (h, w, 3) on the device, or the reason why nvJPEG cannot decode it (a
+        str): decode such a file on the CPU.
 
         `regions`: (left, top, width, height) of each picture as stored, or None for all of it. EXIF's
         orientation is not applied. The work is on torch's current stream of the device; the tensors are views

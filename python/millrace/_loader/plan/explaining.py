@@ -116,7 +116,7 @@ def _measured(
         if (reading := clock.read()) is not None:
             for stage, name in enumerate(native):
                 native[name] += reading[4][stage] / 1e9
-        if picture is None:  # such files are the dataset's affair
+        if picture is None:  # the dataset handles such files
             continue
         for step in rest:
             began = time.thread_time()

@@ -165,7 +165,7 @@ def known_items(dataset: Any) -> KnownItems:
 def item_of(root: Any) -> Item:
     """Return the item read from __getitem__. NotLowered names the part that is not read."""
     check_getitems(root)
-    cls, own = type(root), ("__getitems__", "__getattr__")  # with these, samples are another affair
+    cls, own = type(root), ("__getitems__", "__getattr__")  # with these, samples may come in other ways
     try:
         if any(hasattr(cls, name) for name in own):
             raise NotRead

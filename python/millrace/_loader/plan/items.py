@@ -82,7 +82,7 @@ class Items(Recogniser):
 
 
 def _differs(root: Any, where: str, stages: Stages) -> bool:
-    """Whether samples are others than the dataset's, which is told."""
+    """Whether samples differ from the dataset's (`where`: at which sample); explain() gives the reason."""
     if where:
         said = f"{type(root).__name__} runs in Python: {where}"
         if where != UNKNOWN:

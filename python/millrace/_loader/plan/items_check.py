@@ -1,5 +1,5 @@
-"""Whether a dataset whose __getitem__ was read (items.py) gives what the engine makes for it: a few samples,
-once per dataset, so that a mistake of the reader is no wrong epoch.
+"""Compares a few samples of a dataset with a __getitem__ that was read (items.py) with the engine's samples,
+once per dataset, so that a mistake of the reader does not spoil an epoch.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _agreeing: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 def difference(spec: ItemSpec, root: Any, count: int, drawn: bool) -> str:
-    """Of `count` samples of `spec`, where one is another than the dataset's own; "": nowhere; UNKNOWN: it is
-    no mistake, but the engine would make none of such pictures. Values are compared exactly, pictures up to
-    rounding, or, `drawn`, by type and scale. The global generators are where they were.
+    """Compare a few of the `count` samples of `spec` with the dataset's own. Returns the first difference;
+    "": there is none; UNKNOWN: no mistake, but the engine cannot make such pictures. Values are compared
+    exactly, pictures up to rounding, or, if `drawn`, by type and scale. Restores the global generators.
     """
     if _agrees(root):
         return ""
@@ -52,8 +52,9 @@ def difference(spec: ItemSpec, root: Any, count: int, drawn: bool) -> str:
 
 
 def part_difference(known: KnownItems, root: Any, count: int) -> str:
-    """The same of samples of which the engine makes a part. They are compared exactly, up to rounding, where
-    the dataset gives equal ones from equally seeded generators and the known steps draw nothing.
+    """As difference(), for samples that the engine makes only in part. They are compared exactly, up to
+    rounding, if the dataset gives equal samples from equally seeded generators and the known steps draw
+    nothing.
     """
     if _agrees(root):
         return ""
@@ -75,7 +76,7 @@ def part_difference(known: KnownItems, root: Any, count: int) -> str:
 
 
 def _agrees(root: Any) -> bool:
-    """Whether its samples have been compared before."""
+    """Whether samples of `root` were compared before, without a difference."""
     return _agreeing.get(id(root)) is root
 
 
@@ -90,7 +91,7 @@ def _compared(
     indices: Callable[[], Any],
     of_sample: Callable[[Any], str],
 ) -> str:
-    """Where of_sample() finds a difference."""
+    """The first difference that of_sample() finds; "": none; UNKNOWN: the engine cannot make a sample."""
     with generators_at(generator_states({}, pythons=True)):
         for index in indices():
             if _others_decode(kinds, values, index):
@@ -99,14 +100,14 @@ def _compared(
                 return where if where == UNKNOWN else f"sample {index}: {where}"
     try:
         _agreeing[id(root)] = root
-    except TypeError:  # it has slots: then it is compared again
+    except TypeError:  # no weak reference to a class with slots: such a dataset is compared each time
         pass
     return ""
 
 
 def _others_decode(kinds: tuple[str, ...], values: Callable[[Any], tuple[Any, ...]], index: Any) -> bool:
     """Whether the engine has no codec for a picture's format: its threads would take turns in Pillow."""
-    with contextlib.suppress(Exception):  # the dataset says what is wrong
+    with contextlib.suppress(Exception):  # the dataset will raise its own error
         for place, kind in zip(values(index), kinds):
             if kind == "pixels":
                 continue
@@ -136,7 +137,7 @@ def _of_sample(spec: ItemSpec, core: Any, root: Any, index: Any, drawn: bool) ->
 
 def _of_part(stand_in: PrefixedItems, form: Any, root: Any, index: Any, drawn: bool) -> str:
     def own() -> Any:
-        stand_in.seed(index, 0)  # what the rest draws is drawn alike
+        stand_in.seed(index, 0)  # so that the rest draws the same numbers
         return _own_sample(root, index)
 
     theirs = own()
@@ -151,10 +152,10 @@ def _of_part(stand_in: PrefixedItems, form: Any, root: Any, index: Any, drawn: b
 
 
 def _twin(root: Any) -> Any:
-    """A dataset that shares what `root` has, but not its callables, so that these are as they were when
-    samples have been compared: transforms may count their calls, or have generators of their own.
+    """A dataset with the attributes of `root`, but with copies of its callables. So a comparison of samples
+    does not change the callables: transforms may count their calls, or have generators of their own.
     """
-    if hasattr(type(root), "__del__"):  # that would end what both have
+    if hasattr(type(root), "__del__"):  # the twin's would close what both share
         return root
     twin = object.__new__(type(root))
     memo = {id(root): twin}
@@ -167,7 +168,7 @@ def _twin(root: Any) -> Any:
 
 
 def _own_sample(root: Any, index: Any) -> Any:
-    for counts in (None, PictureCounts()):  # where a library cannot decode, millrace may in its place
+    for counts in (None, PictureCounts()):  # millrace may decode pictures that a library cannot
         before = asks(counts)
         try:
             return root[index]
@@ -192,7 +193,7 @@ def _differ(form: Any, ours: Any, theirs: Any, drawn: bool) -> str:
 
 
 def _made_differ(ours: Any, theirs: Any, drawn: bool) -> str:
-    """Of pictures, or of what Python has made of them; what that may be is not known."""
+    """The difference of two pictures, or of Python's results from them, which may be of any type."""
     if type(ours) is not type(theirs):
         return f"{type(ours).__name__} for {type(theirs).__name__}"
     if isinstance(theirs, dict):
@@ -211,7 +212,7 @@ def _as_tensor(made: Any) -> torch.Tensor | None:
     is_array = isinstance(made, (np.ndarray, int, float)) or is_a(made, "PIL.Image", "Image")
     try:
         return torch.from_numpy(np.array(made)) if is_array else None
-    except TypeError:  # of texts and the like
+    except TypeError:  # for texts and the like
         return None
 
 
@@ -236,5 +237,5 @@ def _equal(one: Any, other: Any) -> bool:
         return one.dtype == other.dtype and torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
     try:
         return bool(np.all(one == other)) or bool(one != one)
-    except Exception:  # whatever it is, nothing is known
+    except Exception:  # such values cannot be compared
         return True

@@ -1,4 +1,4 @@
-"""torch's ConcatDataset of datasets whose pictures are in files: one table of all their files."""
+"""torch's ConcatDataset of datasets with pictures in files: one table of all their files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .source import Source
 
 
 def recognise_joined(dataset: ConcatDataset, recognise: Callable[[Any], Source]) -> Source:
-    """`recognise`: of each part; its refusal is that of the whole."""
+    """The Source of a ConcatDataset. `recognise`: called with each part; its NotLowered passes through."""
     check_class(ConcatDataset)
     parts = tuple(map(recognise, dataset.datasets))
     lengths = [len(part) for part in dataset.datasets]  # type: ignore[arg-type]
@@ -55,15 +55,15 @@ def recognise_joined(dataset: ConcatDataset, recognise: Callable[[Any], Source])
     )
 
 
-# The joined tables, and those they were made from: a table that is still the same object holds the same.
+# By dataset: its parts' tables, and the joined table, which is valid while these are the same objects.
 _known_tables: weakref.WeakKeyDictionary[Any, tuple[list[_core.PathTable], _core.PathTable]] = (
     weakref.WeakKeyDictionary()
 )
 
 
 class _Joined(Sequence[int]):
-    """A ConcatDataset's index map, which its files() completes: from an index to a position in the table of
-    all files. Raises what ConcatDataset raises for indices before its beginning.
+    """A ConcatDataset's index map, from an index to a position in the table of all files. files() fills it.
+    Raises ConcatDataset's error for indices before its beginning.
     """
 
     def __init__(self, dataset: ConcatDataset, parts: Sequence[Source], lengths: Sequence[int]) -> None:
@@ -110,7 +110,7 @@ class _Joined(Sequence[int]):
 
 
 def _positions(part: Source, length: int, files: int) -> np.ndarray:
-    """Of the samples of a part in its own files: int64 of shape (length,)."""
+    """Positions of a part's samples in its own files: int64 of shape (length,)."""
     positions: list[int] = list(range(length))
     for indices in part.index_maps:
         positions = [operator.index(indices[i]) for i in positions]

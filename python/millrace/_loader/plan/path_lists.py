@@ -1,13 +1,13 @@
 """Datasets that are lists of paths and labels: torchvision's DatasetFolder, Food101 and the like, and timm's.
 
-Which class it is says the module that the program has imported; what its __getitem__ does, the attributes
-that its code reads. A version of torchvision that reads others stays in Python.
+Classes are looked up in the modules that the program has imported. The attributes that a class's code reads
+tell what its __getitem__ does; a version of torchvision that reads others stays in Python.
 
-timm's ImageDataset over its folder reader is such a list, too, with timm's rule for pictures that cannot be
-read: the next sample comes in their place, which is the engine's policy "replace", whatever the loader's is.
-Two things differ: stats()["errors"] names them instead of a warning in timm's log, and more than ten bad ones
-behind each other are no error while there is a good one. Older versions of timm replace what is no picture,
-and raise for files that are missing or cut short; the engine replaces these, too.
+timm's ImageDataset over its folder reader is such a list, too. In timm, the next sample replaces a picture
+that cannot be read; this is the engine's policy "replace", whatever the loader's is. Two things differ:
+stats()["errors"] names such pictures instead of a warning in timm's log, and more than ten bad ones in a row
+are no error while a good one is left. Older versions of timm replace files that are no pictures, and raise
+for files that are missing or cut short; the engine replaces these, too.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ def _two_lists(paths: Sequence[Any], labels: Sequence[Any]) -> Listing:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a class keeps its samples: `columns` are attributes, lists that listing() is called with.
-    `reads`: the names in its __getitem__'s code beside columns, transforms, and what opens a file.
+    """Where a class keeps its samples: `columns` are attributes, the lists that listing() is called with.
+    `reads`: the names in its __getitem__'s code besides columns, transforms and functions that open files.
     """
 
     columns: tuple[str, ...]
     listing: Callable[..., Listing] = _two_lists
     reads: frozenset[str] = frozenset()
     special: Callable[[Any], tuple[Callable[..., Listing], Any]] | None = None
-    """Of a dataset whose listing() depends on more than the columns: it, and what it depends on; NotLowered:
-    there is no native one."""
+    """Makes listing() for a dataset where it depends on more than the columns, and a key of everything else;
+    NotLowered: there is no native listing."""
     words: str = ""
-    """What docs/native.md says of it, where that is more than the class's name."""
+    """The words of docs/native.md for the class, if these are more than its name."""
     opens: str = "by loader"
     """The row of that page: "by loader", "itself", or "in any mode"."""
 
@@ -87,7 +87,7 @@ def _pets(root: Any) -> tuple[Callable[..., Listing], Any]:
 
 
 def _caltech(root: Any, name: str, picture: str) -> tuple[Callable[..., Listing], Any]:
-    """`picture`: its file's name, of its category's number c and its own, i."""
+    """`picture`: the format of a file's name, with its category's number c and its own number i."""
     folder = os.path.join(root.root, name)
 
     def listing(index: Sequence[int], y: Sequence[int], categories: Sequence[str]) -> Listing:
@@ -219,14 +219,14 @@ def layout_of(cls: type, layouts: Mapping[tuple[str, str], Any]) -> tuple[type, 
     return None
 
 
-# What decides which sample an index gives. A subclass that only finds its files in another way (its __init__)
-# stays native.
+# The attributes that decide which sample an index gives. A subclass that only finds its files in another way
+# (its __init__) stays native.
 _DECISIVE = ("__getitem__", "__getitems__", "__getattribute__", "__getattr__", "__len__")
 
 
 def check_overrides(cls: type, base: type, attributes: Sequence[str]) -> None:
     """NotLowered if `cls` may give other samples than `base` with the same attributes."""
-    # What __getitem__ calls decides, what finds files does not.
+    # Functions that __getitem__ calls decide, too; functions that find files do not.
     code = getattr(getattr(base, "__getitem__", None), "__code__", None)
     check_class(base, *_DECISIVE, *attributes, *getattr(code, "co_names", ()))
     for name in (*_DECISIVE, *attributes):
@@ -237,7 +237,7 @@ def check_overrides(cls: type, base: type, attributes: Sequence[str]) -> None:
 
 
 def library_code(base: type, name: str) -> types.CodeType:
-    """The code of a method of a library's class; NotLowered if somebody replaced it."""
+    """The code of a method of a library's class; NotLowered if the method was replaced."""
     method = getattr(base, name, None)
     module = sys.modules.get(getattr(method, "__module__", ""))
     if (
@@ -251,8 +251,8 @@ def library_code(base: type, name: str) -> types.CodeType:
 
 
 def _opening(root: Any, base: type, names: set[str]) -> bool:
-    """Whether pictures keep their files' modes; NotLowered where they are not opened by Pillow in one of the
-    usual ways. `names`: those in the code that say how.
+    """Whether pictures keep their files' modes; NotLowered if Pillow does not open them in one of the usual
+    ways. `names`: the names in the code that tell the way.
     """
     constants = library_code(base, "__getitem__").co_consts
     if names in ({"loader"}, {"_loader"}):
@@ -269,7 +269,7 @@ def _opening(root: Any, base: type, names: set[str]) -> bool:
 
 
 def check_loader(loader: Any) -> None:
-    """NotLowered for any but torchvision's own, over Pillow."""
+    """NotLowered if `loader` is not torchvision's own, with Pillow."""
     check_functions(_FOLDER, "pil_loader", "default_loader")
     pillow = loaded(_FOLDER, "pil_loader")
     if loader is pillow:
@@ -292,7 +292,7 @@ def _standard(root: Any) -> tuple[Any, Any]:
     return transforms.transform, transforms.target_transform
 
 
-# ---------------------------------------------------------------- the compact form of what is listed
+# ---------------------------------------------------------------- the compact form of a listing
 
 
 class _Known(NamedTuple):
@@ -302,9 +302,9 @@ class _Known(NamedTuple):
     targets: np.ndarray | Sequence[Any]  # as as_numbers() has them
 
 
-# It, and the objects it was made from: a tuple or path that is still the same object says the same, so
-# samples assigned or exchanged between epochs count, and a million unchanged ones cost some milliseconds.
-# Nothing in it leads to the dataset, as a target_transform may.
+# The compact form, and the objects it was made from: a tuple or path that is still the same object is
+# unchanged. So samples assigned or exchanged between epochs count, and a million unchanged ones cost some
+# milliseconds. Nothing here refers to the dataset, as a target_transform might.
 _known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
 
 
@@ -315,7 +315,7 @@ def known_files(
     target_transform: Any,
     key: Any = None,
 ) -> Files:
-    """What listing(*columns) comes to. `key`: what else decides it."""
+    """The Files of listing(*columns), kept until columns or `key` change. `key`: all else that decides it."""
     found = _known.get(dataset)
     if found is None or found.key != key or not all(map(_same_objects, found.columns, columns)):
         found = _known[dataset] = _compact(columns, listing, key)

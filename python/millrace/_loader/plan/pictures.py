@@ -118,7 +118,7 @@ class Pictures(Recogniser):
 
 
 def unwrapped(dataset: Any) -> tuple[tuple[Sequence[int], ...], Any]:
-    """(the indices of the Subsets around it, outermost first; what they are of)"""
+    """(the indices of the Subsets around a dataset, outermost first; the dataset inside them)"""
     index_maps: list[Sequence[int]] = []
     while type(dataset) is Subset:
         index_maps.append(dataset.indices)
@@ -139,7 +139,7 @@ def recognise_source(dataset: Any) -> Source:
 
 
 def _joins_pictures(dataset: ConcatDataset) -> bool:
-    """Whether one of its parts is of this kind; else its rows may lie in memory."""
+    """Whether a part of the dataset is of this kind; else its rows may lie in memory."""
     return any(recogniser_of(part, Source).joined for part in dataset.datasets)
 
 
@@ -152,8 +152,8 @@ def _indexed(root: Any) -> Source:
     return Source("indexed WebDataset", transform, lambda: Files(*make_files()))
 
 
-# What decides which sample an index gives. A subclass that only finds its files in another way (its __init__)
-# stays native.
+# The attributes that decide which sample an index gives. A subclass that only finds its files in another way
+# (its __init__) stays native.
 _DECISIVE = (
     "__getitem__",
     "__getitems__",
@@ -188,14 +188,14 @@ def _folder(root: ImageFolder) -> Source:
 
 
 def counted(source: Source, files: Files) -> str:
-    """What explain() says of a source and its `files`."""
+    """The words of explain() for a source and its `files`."""
     kinds = {_core.PixelFiles: "pictures in memory", _core.ArrowPictures: "pictures"}
     return f"{source.name} of {len(files.files)} {kinds.get(type(files.files), 'files')}"
 
 
 def chains_of(source: Source, made: Lowered) -> tuple[list[list[dict[str, Any]]], list[str]]:
-    """`made`, as the engine takes each of its views of the source's pictures, and the names of what is in
-    it.
+    """(the chain of each view of `made`, as the engine applies it to the source's pictures; the names of the
+    steps)
     """
     if source.any_mode and not made.begins_with_rgb:
         raise NotLowered(

@@ -1,8 +1,8 @@
 """torchvision's datasets that keep their pictures in memory, as arrays of bytes: CIFAR, MNIST and its kin,
 SVHN, STL10, USPS.
 
-The engine reads them where they lie, so what a program writes into them counts from the next batch. Those in
-grey are an array whose three channels are the same memory.
+The engine reads the arrays in place, so a program's writes into them count from the next batch. For grey
+pictures, the engine's array has the same memory as all three channels.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _TRANSFORMS = {"transform", "target_transform"}
 
 @dataclass(frozen=True)
 class Layout:
-    """`axes`: of `data`, of samples, height, width and channels; `labels`: the attribute; `reads`: the names
-    in its __getitem__'s code beside these, transforms, and what makes a picture.
+    """`axes`: of `data`: samples, height, width and channels; `labels`: the attribute; `reads`: the names in
+    its __getitem__'s code besides these, transforms, and functions that make a picture.
     """
 
     axes: str
@@ -38,7 +38,7 @@ class Layout:
     as_int: bool = True
     """Whether a target is int(label)."""
     words: str = ""
-    """What docs/native.md says of it, where that is more than the class's name."""
+    """The words of docs/native.md for the class, if these are more than its name."""
 
 
 _GREY = Layout("nhw", "targets", frozenset({"int", "numpy"}))
@@ -58,13 +58,13 @@ LAYOUTS: dict[tuple[str, str], Layout] = {
 
 
 def recogniser_of_arrays(root: Any) -> Callable[[Any], Source] | None:
-    """What recognises `root`, if it derives from one of these classes."""
+    """The recogniser of `root`, if it derives from one of these classes; else None."""
     found = layout_of(type(root), LAYOUTS)
     return None if found is None else partial(recognise_arrays, base=found[0], layout=found[1])
 
 
 def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:
-    """The Source of one of these datasets; NotLowered when its samples must be made by Python."""
+    """The Source of one of these datasets; NotLowered if Python must make its samples."""
     name = f"torchvision {type(root).__name__}"
     check_overrides(type(root), base, ("data", layout.labels, "transform", "target_transform", "compat"))
     names = set(library_code(base, "__getitem__").co_names) - _MAKES - _TRANSFORMS
@@ -83,8 +83,8 @@ def recognise_arrays(root: Any, base: type, layout: Layout) -> Source:
 
 
 def _pixels(data: Any, axes: str) -> np.ndarray:
-    """uint8 of shape (samples, height, width, 3), where `data` lies: those of grey pictures have one channel
-    thrice.
+    """uint8 of shape (samples, height, width, 3), in the memory of `data`: grey pictures have one channel
+    three times.
     """
     if type(data) is torch.Tensor and data.device.type == "cpu" and data.dtype is torch.uint8:
         data = data.detach().numpy()

@@ -17,12 +17,12 @@ from ..engines.prefix import KnownSteps, Prefixed, PrefixSpec
 from .source import Source
 
 Measured = tuple[Sequence[Sequence[int]], Callable[[int], Any], Sequence[Callable[[Any], Any]]]
-"""Of samples that are measured: maps of their indices, what makes the known steps, the other steps."""
+"""For measuring samples: maps of their indices, the function that does the known steps, the other steps."""
 
 
 @dataclass(frozen=True)
 class KnownPart:
-    """Of a source's samples, what the engine makes."""
+    """The part of a source's samples that the engine makes."""
 
     source: Source
     prefix: Prefix
@@ -42,7 +42,7 @@ class KnownPart:
         return self.source.index_maps, make, self.prefix.rest
 
     def spec(self, engine: Any, opens: Any) -> PrefixSpec:
-        """`engine`: what runs the rest. `opens`: as PrefixSpec's."""
+        """`engine`: runs the rest. `opens`: PrefixSpec's."""
         return PrefixSpec(engine, opens, self.source.index_maps, len(self.files.files))
 
     def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> Prefixed:

@@ -1,5 +1,5 @@
-"""The stages of a WebDataset, looked at one by one: what happens to its pictures is the engine's, the rest
-stays as it is.
+"""Recognises the stages of a WebDataset one by one: the engine does the steps of its pictures, the other
+stages stay as they are.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ...datasets.webdataset.stages import (
 from ..engines.stream_engine import Picture, TwoHandlers, content_of, decoded, is_picture_name
 
 _LABELS = frozenset(("cls", "cls2", "index", "inx", "id"))
-"""Fields that decode() makes whole numbers of."""
+"""Fields that decode() turns into whole numbers."""
 
 
 @dataclass(frozen=True)
 class _DecodeRest(Each):
-    """Decode, of all but Pictures."""
+    """Decode, for all fields except Pictures."""
 
     decode: Decode
     handler: Handler = reraise_exception
@@ -60,10 +60,10 @@ class _ButPictures:
 
 
 class _Peeked(dict):
-    """A sample for functions that look at it: a Picture is read, and decoded where it would be, when it is
-    asked for, which few do.
+    """A sample for functions that look at it: reads a Picture on access, and decodes it if `decoded`; few
+    functions access one.
 
-    What they change in it is changed: raw() is the sample after them, its Pictures as they were.
+    Changes by the functions stay: raw() is the sample after them, with its unread Pictures.
     """
 
     decoded = False
@@ -99,7 +99,7 @@ class _Peeked(dict):
         return {name: super(_Peeked, self).__getitem__(name) for name in self.keys()}
 
     def __iter__(self) -> Any:
-        # with one of its own, dict(sample) and f(**sample) ask here for the values, too
+        # because of this method, dict(sample) and f(**sample) take the values from here, too
         return super().__iter__()
 
 
@@ -109,7 +109,7 @@ class _PeekedDecoded(_Peeked):
 
 @dataclass(frozen=True)
 class _PeekingSelect(Each):
-    """Select, of samples with Pictures."""
+    """Select, for samples with Pictures."""
 
     predicate: Callable[[Any], bool]
     view: type[_Peeked]
@@ -121,7 +121,7 @@ class _PeekingSelect(Each):
 
 
 class Recogniser:
-    """Goes along the stages and keeps track of where the pictures are."""
+    """Goes through the stages, and keeps track of the fields with pictures."""
 
     def __init__(self, stands_in: Callable[[Any], Any] = _ButPictures) -> None:
         """`stands_in`: returns the replacement of the pictures' function."""
@@ -295,8 +295,8 @@ def is_reraise(handler: Handler) -> bool:
 def recognise_indexed(
     dataset: IndexedWebDataset,
 ) -> tuple[Any, Callable[[], tuple[_core.SampleFiles, np.ndarray]]]:
-    """(transform, what makes the files and labels) of samples (picture, label); NotLowered where they are
-    others.
+    """(the transform, a function that makes the files and labels), for samples (picture, label); NotLowered
+    for other samples.
     """
     recogniser = Recogniser()
     for stage in dataset.stages:
@@ -335,7 +335,7 @@ _DECISIVE = ("__iter__", "_items", "_flow", "_source", "stages", "iterate")
 
 
 def check_dataset(dataset: Any) -> None:
-    """NotLowered where its class may make other samples than WebDataset does of its stages."""
+    """NotLowered if the dataset's class may make other samples of its stages than WebDataset."""
     for name in _DECISIVE:
         if getattr(type(dataset), name) is not getattr(WebDataset, name):
             raise NotLowered(

@@ -1,4 +1,4 @@
-"""What a recogniser of pictures in files gives: a Source; of grey ones, the chains of one channel, too."""
+"""Source, the result of a recogniser of pictures in files; and chains of one channel for grey pictures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Source:
     name: str
     transform: Any
     make_files: Callable[[], Files]
-    """May take a while on first use (millions of files); NotLowered when the samples are not plain pairs of a
+    """May take a while on first use (millions of files); NotLowered if the samples are not plain pairs of a
     path and a target.
     """
     index_maps: tuple[Sequence[int], ...] = ()
@@ -40,23 +40,23 @@ class Source:
     grey: bool = False
     """Pictures come to the transform in grey, of one channel."""
     target_transforms: tuple[Any, ...] = ()
-    """The functions behind make_files().targets; None among them is none."""
+    """The functions that make_files().targets calls; None: that part has no function."""
     on_error: str | None = None
-    """The engine's policy where the dataset has one of its own; None: the loader's."""
+    """The engine's policy that matches the dataset's own; None: the loader's policy."""
     form: Callable[[Any, Any], Any] | None = None
-    """Makes a sample of a picture and its target, and a batch of theirs; None: they are pairs."""
+    """Makes a sample of a picture and its target, and a batch of pictures and their targets; None: pairs."""
     parts: tuple[Source, ...] = ()
-    """Of a ConcatDataset; `transform` is that of the first, which is to be the same as all others'."""
+    """Of a ConcatDataset. `transform` is the first part's; the other parts' must be the same."""
 
 
 def as_numbers(targets: Sequence[Any]) -> np.ndarray | Sequence[Any]:
-    """Targets that are all ints of 64 bits as an array, others as they are."""
+    """`targets` as an array, if they are all ints of 64 bits; else as they are."""
     numbers = _core.int64_array(targets) if set(map(type, targets)) <= {int} else None
     return targets if numbers is None else numbers
 
 
 def labelled(files: Any, targets: Any, function: Any, paths: _core.PathTable | None = None) -> Files:
-    """`targets`: as_numbers(). `function`: makes the consumer's of one; None: they are the consumer's."""
+    """`targets`: as_numbers(). `function`: transforms one for the consumer; None: none is transformed."""
     numbers = isinstance(targets, np.ndarray)
     if numbers and function is None:
         return Files(files, targets, paths)
@@ -65,8 +65,8 @@ def labelled(files: Any, targets: Any, function: Any, paths: _core.PathTable | N
 
 
 def grey_chains(made: Lowered) -> list[list[dict[str, Any]]]:
-    """`made.chains` for pictures in mode L. The engine's pictures have three equal channels, which all it
-    does keeps equal; the tensor has the first, or all where the transforms make the picture RGB.
+    """`made.chains` for pictures in mode L. The engine's pictures have three equal channels, and its steps
+    keep them equal; the tensor has the first channel, or all three if the transforms make the picture RGB.
     """
     if made.makes_rgb is None:
         raise NotLowered("RandomApply of Grayscale makes three channels of some grey pictures only")

@@ -1,5 +1,5 @@
-"""The stages of a loader, as they are asked and told: the lines of `explain()`. Those that do not depend on
-the kind of dataset are asked here.
+"""The stages of a loader: the answers of its recognisers, and the lines of `explain()`. The recognisers that
+do not depend on the kind of dataset are called here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Known(Protocol):
     """The engine's part of each sample of a loader that is not all native. `counted`, `names`: the words of
     explain() for its dataset, and for the known steps; `told`: its further lines. `tells_refusal`: whether
-    explain() tells why the transform is refused, if it is, instead of the steps that are left.
+    explain() gives the reason for a refused transform instead of the steps that are left.
     """
 
     tells_refusal: ClassVar[bool]
@@ -35,15 +35,13 @@ class Known(Protocol):
     def told(self) -> tuple[str, ...]: ...
 
     def words_of_the_rest(self) -> str:
-        """Why the other steps are Python; "": there are none."""
+        """The reason why the other steps are Python; "": there are none."""
 
     def spec(self, engine: Any, opens: Any) -> PrefixSpec:
-        """`engine`: what runs the rest. `opens`: as PrefixSpec's, of datasets that say themselves what is
-        known of them.
-        """
+        """`engine`: runs the rest. `opens`: PrefixSpec's, if this kind of dataset has none of its own."""
 
     def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> StandIn:
-        """In the place of `dataset`. `place`: seed and epoch. `seeds`: as StandIn's."""
+        """Return the replacement of `dataset`. `place`: seed and epoch. `seeds`: StandIn's."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Stages:
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[bool, str]] = {}
-        self.beside: set[str] = set()  # stages that run as Python code beside the engine, which does the rest
+        self.beside: set[str] = set()  # stages that run as Python code; the engine does the rest
 
     def ask(self, name: str, recogniser: Callable[[], tuple[str, Any]]) -> Any:
         try:
@@ -74,7 +72,7 @@ class Stages:
             self.answers[name] = False, str(refusal)
         except (
             Exception
-        ) as error:  # odd arguments: torch knows what to do, or says what is wrong in its words
+        ) as error:  # odd arguments: torch handles them, or raises its own error
             self.answers[name] = False, f"could not be understood ({error!r})"
         else:
             self.answers[name] = True, reason
@@ -85,7 +83,7 @@ class Stages:
         self.ask("sampler", lambda: (_sampler(loader), None))
 
     def ask_collate(self, recogniser: Callable[[], tuple[str, Any]]) -> Any:
-        """`recogniser`: of a function that, if it finds one, runs beside the engine."""
+        """`recogniser`: if it finds a function, that function runs in Python beside the engine."""
         found = self.ask("collate_fn", recogniser)
         if found is not None:
             self.beside.add("collate_fn")
@@ -96,7 +94,7 @@ class Stages:
         self.ask("worker_init_fn", lambda: (recognise_worker_init(function, workers), None))
 
     def ask_the_others(self, loader: Any) -> None:
-        """All but what depends on the dataset, which is not known."""
+        """Ask the recognisers that do not depend on the dataset, for a dataset that is not known."""
         self.ask_sampler(loader)
         self.ask("collate_fn", lambda: (_collate_of_python(loader), None))
         self.ask_worker_init(loader)

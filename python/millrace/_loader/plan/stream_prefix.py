@@ -1,5 +1,5 @@
-"""What the engine can do of a stream that is not all native: the known steps of its pictures' function, up to
-the first step or stage that is not known.
+"""The engine's part of a stream that is not all native: the known steps of the pictures' function, up to the
+first step or stage that is not known.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .shard_stages import Recogniser, check_dataset, named
 
 @dataclass(frozen=True)
 class KnownStream:
-    """`stages`: those of the dataset, of which the ones up to the pictures' function leave pictures to the
-    engine. `decoding`: the handler of decode().
+    """`stages`: the dataset's; those up to the pictures' function leave pictures to the engine. `decoding`:
+    the handler of decode().
     """
 
     stages: tuple[Stage, ...]
@@ -33,14 +33,14 @@ class KnownStream:
     counted: str
 
     tells_refusal: ClassVar[bool] = True
-    """Whether why the transform is refused, if it is, is told in the place of what is left of it."""
+    """Whether explain() gives the reason for a refused transform instead of the steps that are left."""
     told: ClassVar[tuple[str, ...]] = ()
 
     def words_of_the_rest(self) -> str:
         return self.prefix.words_of_the_rest()
 
     def spec(self, engine: Any, opens: Any) -> PrefixSpec:
-        """`engine`: what runs the rest. `opens`: as PrefixSpec's."""
+        """`engine`: runs the rest. `opens`: PrefixSpec's."""
         return PrefixSpec(engine, opens)
 
     def stand_in(self, dataset: Any, place: tuple[int, int], seeds: bool) -> PrefixedStream:
@@ -50,7 +50,7 @@ class KnownStream:
 
 
 def known_stream(dataset: Any) -> KnownStream:
-    """NotLowered where pictures have no known steps, or where samples might be others."""
+    """The known part of a stream; NotLowered if pictures have no known steps, or if samples might differ."""
     check_dataset(dataset)
     recogniser = Recogniser(PictureFunction)
     following = iter(dataset.stages)

@@ -1,4 +1,4 @@
-"""BatchMaker: what runs in an actor: makers over the datasets that trainers have sent. Knows no Ray."""
+"""BatchMaker, which runs in an actor: makers over the datasets that trainers have sent. Does not use Ray."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _NO_MODULE = (
 
 
 def recipe_of(loader: Any, of_class: type, kind: str) -> tuple[type, dict[str, Any]]:
-    """The class of an actor's loader, and what it makes it of. kind: what makes batches at the trainer, whose
-    plan may have reasons that an actor's has not.
+    """(the class of an actor's loader, its arguments). kind: kind_of() at the trainer. An actor follows it,
+    because the trainer's plan may have reasons against native code that an actor's plan lacks.
     """
     size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or 1
     options = {name: getattr(loader, name) for name in _RECIPE}
@@ -39,7 +39,7 @@ def recipe_of(loader: Any, of_class: type, kind: str) -> tuple[type, dict[str, A
 
 
 class _Bench:
-    """A maker, and how many are in its make() or wait for it."""
+    """A maker, and how many calls are in its make() or wait for it."""
 
     def __init__(self, maker: Maker) -> None:
         self.maker, self.users = maker, 0
@@ -47,12 +47,13 @@ class _Bench:
 
 
 class BatchMaker:
-    """Answers are dicts. "error": why there is nothing else in it; "raised": the dataset's own exception,
-    as torch carries it, where it can be pickled. Errors of its process are Ray's to report.
+    """Makes batches for trainers. Answers are dicts. "error": the reason why the answer has no result;
+    "raised": the dataset's own exception, in torch's wrapper, if it can be pickled. Ray reports errors of the
+    process.
 
-    Any number of trainers shares it: those that send the same recipe share a maker. Each asks for a few
-    batches at a time, which come in the order of asking, so none gets more than the others. threads: of its
-    engine. idle_s: it ends when no trainer has been heard of for so long; 0: never.
+    Any number of trainers share it; trainers that send the same recipe share a maker. Each trainer asks for a
+    few batches at a time, which come in the order of asking, so none gets more than the others. threads: of
+    the engine. idle_s: the process ends when no trainer has called for so many seconds; 0: never.
     """
 
     def __init__(self, threads: int, idle_s: float = 0.0) -> None:
@@ -65,9 +66,9 @@ class BatchMaker:
             threading.Thread(target=self._end_when_idle, args=(idle_s,), daemon=True).start()
 
     def hello(self, key: str, recipe: bytes, node: str) -> dict[str, Any]:
-        """recipe: recipe_of(), pickled, and `key` its name; comes again to an actor that was started again.
-        node: its name, where Ray knows one. "node", "facts" to be compared with the trainer's, and
-        "machine": whether parcels reach it.
+        """Prepare the maker of a recipe. recipe: recipe_of(), pickled; key: its name. Trainers call this
+        again after a restart of the actor. node: the node's name, if Ray has one. Returns "node"; "facts", to
+        compare with the trainer's; and "machine", which tells whether parcels reach it.
         """
         node = f"{platform.node()} ({node})" if node else platform.node()
         try:
@@ -98,8 +99,8 @@ class BatchMaker:
             bench.maker.close()
 
     def make(self, key: str, work: Work, address: Address | None = None) -> dict[str, Any]:
-        """ "blocks": the batch, as as_blocks() has it; "seconds" that it took; "parcel": where the bytes of
-        its arrays are, if not in there.
+        """Make a batch. Returns "blocks": the batch, as as_blocks() packs it; "seconds" that it took;
+        "parcel": where the bytes of its arrays are, if not in "blocks".
         """
         with self._lock:
             bench = self._benches[key] = self._benches.pop(key)  # KeyError: hello() comes first
@@ -123,7 +124,7 @@ class BatchMaker:
 
     @contextlib.contextmanager
     def _call(self) -> Iterator[None]:
-        """While entered, it does not end, however long that takes."""
+        """While entered, the process does not end as idle, however long the call takes."""
         with self._lock:
             self._inside += 1
         try:
@@ -134,7 +135,7 @@ class BatchMaker:
                 self._heard = time.monotonic()
 
     def stay(self) -> None:
-        """A trainer is there, which wants nothing just now."""
+        """Note that a trainer is there, although it wants nothing now."""
         self._heard = time.monotonic()
 
     def _end_when_idle(self, idle_s: float) -> None:

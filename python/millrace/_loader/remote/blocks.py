@@ -1,7 +1,7 @@
-"""Batches as blocks of bytes, and back: how they cross from one machine to another.
+"""Packs batches into blocks of bytes and unpacks them, to send them from one machine to another.
 
-A value of any nesting is a pickle in which tensors are numbers, and one array of bytes for each of its
-tensors and large arrays. Ray's object store takes such arrays uncopied and lets others read them there.
+A nested value becomes a pickle, with a number for each tensor, and one array of bytes for each tensor and
+each large array. Ray's object store takes such arrays without a copy, and other processes read them there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..._common.interpreter import has_gil
 from ..engines.channel import TakesOut, unpickled
 
 _LARGE_BYTES = 2**18
-_NOBODYS = 2  # references to an array: the deque's, and that of who asks
+_NOBODYS = 2  # references to an unused array: the deque's, and the argument of sys.getrefcount()
 
 
 class Blocks(NamedTuple):
@@ -46,11 +46,11 @@ def _packer_over(base: type) -> Any:
 
 
 def as_blocks(value: Any) -> Blocks:
-    """The arrays are views of the value's memory. Errors of pickling pass through."""
-    # Ray's pickler takes what the script's own file defines.
+    """Pack `value`. The arrays are views of its memory. Errors of pickling pass through."""
+    # Ray's pickler takes also objects that the script's own file defines.
     rays = sys.modules.get("ray.cloudpickle")
     file = io.BytesIO()
-    # what comes before buffer_callback is not the same in both
+    # the arguments before buffer_callback differ between the two
     base, options = (pickle.Pickler, (5, True)) if rays is None else (rays.Pickler, (5,))
     packer = _packer_over(base)(file, *options)
     packer.dump(value)
@@ -64,7 +64,7 @@ def as_blocks(value: Any) -> Blocks:
 
 
 def _dense(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[int, ...] | None]:
-    """(without gaps, its dimensions in the order in which they lie in memory; that order)"""
+    """(the tensor without gaps, its dimensions in their order in memory; that order, None if unchanged)"""
     if tensor.is_contiguous():
         return tensor, None
     order = tuple(sorted(range(tensor.dim()), key=tensor.stride, reverse=True))
@@ -101,9 +101,9 @@ def _copied(data: np.ndarray, landing: Landing) -> np.ndarray:
 class Landing:
     """Memory for fields that arrive. One thread.
 
-    New pages cost more than the copy into them, so `most` large fields are kept and used again when no tensor
-    lies in them any more: the tensor's storage holds the array that owns them, and who counts references to
-    that array knows. page_locked: torch's allocator does the same for such memory.
+    New pages cost more than the copy into them, so `most` large fields are kept, and used again when no
+    tensor uses them any more: a tensor's storage holds a reference to the array that owns the memory, so the
+    array's reference count tells. page_locked: torch's allocator does the same for such memory.
     """
 
     def __init__(self, page_locked: bool, most: int = 8) -> None:
@@ -112,7 +112,7 @@ class Landing:
         self._counts = has_gil()
 
     def tensor(self, shape: Iterable[int], dtype: torch.dtype) -> torch.Tensor:
-        """With anything in it."""
+        """A tensor with any contents."""
         shape = tuple(shape)
         size = math.prod(shape) * dtype.itemsize
         if self._page_locked or size < _LARGE_BYTES:
@@ -120,7 +120,7 @@ class Landing:
         return torch.from_numpy(self.memory(size)).view(dtype).reshape(shape)
 
     def memory(self, size: int) -> np.ndarray:
-        """uint8 [size], with anything in it."""
+        """An array uint8 [size] with any contents."""
         if size < _LARGE_BYTES or not self._counts:
             return np.empty(size, np.uint8)
         for _ in range(len(self._kept)):

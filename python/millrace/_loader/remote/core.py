@@ -1,13 +1,13 @@
 """RemoteCore: a core of NativeEngine; local threads and members of a pool make its batches.
 
-Invariant, beside those of a TaskQueue: each task that was submitted and not delivered is done, or waits (in
+Invariant, besides those of a TaskQueue: each task that was submitted and not delivered is done, or waits (in
 `waiting`, `_own` or `_checks`), or is held by a local thread or a member's flight, which answers it or puts
-it back. A task without any of these would never come.
+it back. Any other task would never be delivered.
 
-Threads: the consumer, in next(); `lanes` local ones, which make batches here; the courier (courier.py), which
-sends tasks to members and takes their answers. The queue's lock guards all that they share; nobody calls Ray
-or a maker under it. A member has a few tasks at most, and no more tasks exist than index lists are drawn
-ahead: so much is in memory, and no more.
+Threads: the consumer, in next(); `lanes` local threads, which make batches here; the courier (courier.py),
+which sends tasks to members and takes their answers. The queue's lock guards all that they share; no thread
+calls Ray or a maker while it holds the lock. A member has a few tasks at most, and there are no more tasks
+than index lists drawn ahead: this bounds the memory.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ..engines.core import Core, Task, TaskQueue
 from .courier import Courier, warn
 from .maker import Maker, Work
 
-_SLICE_S = 0.05  # how long it may go unseen that a member is late
+_SLICE_S = 0.05  # a late member is noticed within this time
 _JOIN_S = 5.0
 CHECK_EVERY = 64
-_LEAST_HEDGE_S, _HEDGE_TIMES = 0.5, 4.0  # a task is late after so many times what tasks usually take
+_LEAST_HEDGE_S, _HEDGE_TIMES = 0.5, 4.0  # a task is late after so many times the usual time
 
 
 class RemoteTask(Task):
@@ -60,7 +60,7 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
         self._checks: deque[tuple[RemoteTask, Any, Any]] = deque()  # (task, member, what it made)
         self._numbers = itertools.count()
         self._place = 0, 0
-        self._repeats = True  # a batch that is made twice is the same, as far as is known
+        self._repeats = True  # as far as is known, a batch that is made twice is the same
         self._courier = Courier(self, pool, maker.facts(), memory)
         self._threads = [
             threading.Thread(target=self._local, name=f"millrace local {lane}", daemon=True)
@@ -94,7 +94,7 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
         self._courier.delivered(waited)
 
     def _wait(self, task: RemoteTask, seconds: float | None) -> None:
-        """What the consumer waits for, and a member keeps for long, is made here too."""
+        """Wait for a task. If a member has kept it for too long, it is made here, too."""
         usual = statistics.median(self.took) if self.took else 0.0
         late = time.monotonic() - max(_LEAST_HEDGE_S, _HEDGE_TIMES * usual)
         if task.sent is not None and task.sent < late and not task.own:
@@ -113,7 +113,7 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
     # ---------------------------------------------------------------- tasks, for all threads
 
     def take(self, count: int) -> list[RemoteTask]:
-        """Up to `count` tasks that wait, for members that get them now."""
+        """Take up to `count` waiting tasks, for members that get them now."""
         with self.lock:
             tasks = [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
             for task in tasks:
@@ -136,7 +136,7 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
                 self.work.notify_all()
 
     def check(self, task: RemoteTask, member: Any, made: Any) -> None:
-        """A local thread compares what the member made, and answers the task."""
+        """Let a local thread compare the member's batch, and answer the task."""
         with self.lock:
             self._checks.append((task, member, made))
             self.work.notify_all()
@@ -164,7 +164,7 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
         try:
             return self._maker.make(work), None
         except BaseException as error:  # whatever it is, no thread ends by it
-            return None, error.with_traceback(None)  # which would hold the frames of this thread
+            return None, error.with_traceback(None)  # a traceback would hold the frames of this thread
 
     def _check_guarded(self, task: RemoteTask, member: Any, made: Any) -> None:
         try:
@@ -193,7 +193,7 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
         difference = mine.difference(theirs)
         if difference is not None and self._repeats_here(work, mine):
             row = _first_row(mine, theirs, len(work.rows))
-            # where a field has other rows than the samples, as graphs that are concatenated, none is named
+            # no sample is named if a field has other rows than the samples, as concatenated graphs have
             named = row < len(work.rows)
             what = f"sample {self._maker.name(work, row)}" if named else f"a batch ({difference})"
             self._courier.expel(member, f"{what} has other bytes there than here")
@@ -214,7 +214,7 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
                 )
         return self._repeats
 
-    # ---------------------------------------------------------------- what is known of it
+    # ---------------------------------------------------------------- counters and snapshots
 
     def stats(self) -> dict[str, Any]:
         with self.lock:
@@ -231,8 +231,8 @@ class RemoteCore(TaskQueue[RemoteTask], Core):
 
 
 def _first_row(mine: BatchHash, theirs: BatchHash, count: int) -> int:
-    """The first of `count` rows that differs; `count` where none is known. Rows of several sizes are fields,
-    numbered at the end of their paths.
+    """The first of `count` rows that differs; `count` if it is not known. Rows of several sizes are fields,
+    with their numbers at the end of their paths.
     """
     rows = [count]
     of_list = Counter(field.path.rpartition("[")[0] for field in mine.fields)

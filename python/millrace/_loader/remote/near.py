@@ -1,4 +1,4 @@
-"""NearMaker: the local part of a Python dataset's batches: actors on this machine, a process each."""
+"""NearMaker makes the local part of a Python dataset's batches: in actors on this machine, a process each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _MOST_DEATHS = 3
 
 
 class NearMaker(OfPython):
-    """As a PythonMaker, from this process. A batch whose process dies is made again by the next one."""
+    """As a PythonMaker, but callable from this process. If a batch's process dies, the next one makes it
+    again.
+    """
 
     def __init__(self, pool: Any, dataset: Any, workers: int, memory: str) -> None:
         super().__init__(dataset)
@@ -40,7 +42,7 @@ class NearMaker(OfPython):
         raise RuntimeError(answer["error"])
 
     def _made(self, member: Any, landing: Landing, work: Work) -> tuple[Any, dict[str, Any] | None]:
-        """(the batch, None), or (None, the answer that says why there is none)."""
+        """(the batch, None), or (None, the answer with the reason why there is none)."""
         deaths = 0
         while deaths < _MOST_DEATHS:
             self._begun(member)
@@ -65,7 +67,7 @@ class NearMaker(OfPython):
         )
 
     def _begun(self, member: Any) -> None:
-        """Waits for the process, which may have to be started again."""
+        """Wait for the process, which may have to be started again."""
         until = time.monotonic() + _PATIENCE_S
         while not member.until_check:
             try:

@@ -1,8 +1,8 @@
 """PythonMaker: batches of a dataset that is Python code, each sample with seeds of its own.
 
-Before a sample is asked for, the generators of torch, random and numpy are seeded by (seed, epoch, index,
-occurrence). So it does not matter which process makes it, nor what that process has made before. They are
-the process's, so this runs in processes that do nothing else.
+Before the dataset makes a sample, the generators of torch, random and numpy are seeded by (seed, epoch,
+index, occurrence). So a sample depends neither on the process that makes it, nor on earlier samples of that
+process. The generators belong to the whole process, so this runs in processes that do nothing else.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .maker import Maker, Work, common_facts, name_of
 
 
 class OfPython(Maker):
-    """Where a Python dataset's batches come from. They are compared as a whole: what a collate_fn does may
-    depend on all of their samples.
+    """Makes a Python dataset's batches. They are compared as a whole, because the result of a collate_fn may
+    depend on all samples of a batch.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -62,11 +62,11 @@ class PythonMaker(OfPython):
         return self._fetcher.fetch(work.rows)
 
     def close(self) -> None:
-        """Nothing: it ends with its process."""
+        """Do nothing: the maker ends with its process."""
 
 
 class _Seeded:
-    """The dataset, its generators seeded in front of each sample of `work`. A sample that comes twice in a
+    """The dataset, with the generators seeded before each sample of `work`. A sample that comes twice in a
     batch comes in the order of its occurrences.
     """
 
@@ -91,7 +91,7 @@ class _Seeded:
 
 
 class _SeededLists(_Seeded):
-    """One whose samples are asked for by lists: they have the seeds of the first."""
+    """As _Seeded, for a dataset with __getitems__: all samples of a list have the seeds of the first."""
 
     def __getitems__(self, indices: Any) -> Any:
         if len(indices):

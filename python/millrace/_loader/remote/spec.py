@@ -1,4 +1,4 @@
-"""remote_spec(): a plan's spec, its batches made by actors too."""
+"""remote_spec(): a plan's spec, with batches that actors make, too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .pool import Pool, pool_of
 
 @dataclass(frozen=True)
 class RemoteSpec(NativeSpec):
-    """`alone`: the spec whose batches `pool` helps to make; of a Python dataset, None, and `dataset`."""
+    """`pool`: helps to make the batches of `alone`; or, if that is None, those of the Python `dataset`."""
 
     pool: Pool
     alone: ImageSpec | BatchSpec | None
@@ -51,16 +51,16 @@ class RemoteSpec(NativeSpec):
         return self.alone.collated(made[0]) if isinstance(self.alone, ImageSpec) else made[0]
 
     def lists_ahead(self, batch_size: int | None) -> int:
-        """Those that are out with members, and as many as local threads make while the order waits for one
-        of them.
+        """The lists that are out with members, and as many as local threads make while the order waits for
+        one of these.
         """
         out = sum(member.credits for member in self.pool.members)
         return 4 + out + out // 2
 
 
 def remote_spec(loader: Any, spec: EngineSpec, of_class: type) -> EngineSpec:
-    """`spec` itself, with a warning that says why, where actors cannot help. `of_class`: of the
-    actors' loaders.
+    """The RemoteSpec of `spec`; or `spec` itself, with a warning that gives the reason, if actors cannot
+    help. `of_class`: the class of the actors' loaders.
     """
     kind, reason = kind_of(loader, spec)
     if kind is None:
@@ -82,8 +82,9 @@ def explained(loader: Any, spec: EngineSpec) -> str:
 
 
 def kind_of(loader: Any, spec: EngineSpec) -> tuple[str | None, str]:
-    """(how the CPUs of an actor share its work, what makes its batches), or (None, why actors cannot help).
-    "rows": of a batch; "batches": each makes whole ones; "processes": an actor has one CPU.
+    """(how the CPUs of an actor share its work, words for explain()), or (None, why actors cannot help).
+    "rows": they share the rows of a batch; "batches": each makes whole ones; "processes": an actor has one
+    CPU.
     """
     if type(spec) is ImageSpec:
         if spec.drawn_size is not None:

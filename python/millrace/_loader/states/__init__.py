@@ -1,9 +1,8 @@
-"""Resume: what a loader's state is made of, and how an epoch goes on from it.
+"""Resume: the contents of a loader's state, and how an epoch goes on from it.
 
-Iterators report to progress.py. epochs.py has the facts about an epoch, and the state written from them;
+Iterators report to progress.py. epochs.py has the facts about an epoch, and writes states from them;
 saved.py has a loaded state. index_cursor.py draws index lists and knows the position after each;
-users_objects.py has what is needed of samplers and datasets of the user's making, kept_states.py what becomes
-of a state that a dataset keeps.
+users_objects.py handles users' samplers and datasets, kept_states.py handles a state that a dataset keeps.
 """
 
 from ..._common.states import is_stateful, put_back, state_of

@@ -1,9 +1,9 @@
-"""One epoch's index lists: drawn ahead of what the consumer has, and able to say where the consumer is.
+"""One epoch's index lists: drawn ahead of the consumer, with the consumer's position.
 
 Workers run ahead, so a sampler is further on than the training loop. For each list that was drawn and not yet
 handed out, a cursor remembers the sampler's position after it. For samplers without a state of their own, it
 remembers the states of torch's generators when the epoch's first index was drawn, and the number of indices
-handed out: drawn again from there, such a sampler comes to the same position.
+handed out: if it draws again from there, such a sampler comes to the same position.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ _END = object()
 
 
 _Position = tuple[int, int, Any]
-"""After an index list that was drawn: lists, samples, and a note that `states_of` makes the samplers' states
-of, or None. A plain tuple, as each list has one.
+"""The position after a drawn index list: lists, samples, and a note, from which `states_of` makes the
+samplers' states, or None. A plain tuple, as each list has one.
 """
 
 
 class IndexCursor:
     """An iterator over the lists of `index_sampler`. One thread, the consumer's.
 
-    `made`: the iterator that torch made of it, or None: it is made by open(). `generators`: those of the
-    loader and the sampler, by name. `start`: where to begin. `before_made`: the states of all generators
-    before torch made `made`, if the sampler drew then. `keep_items`: lists may be handed out in another order
-    than they were drawn in. `as_arrays`: lists of known samplers are int64 arrays of shape (rows,), without a
+    `made`: torch's iterator over it; None: open() makes one. `generators`: those of the loader and the
+    sampler, by name. `start`: the position to begin at. `before_made`: the states of all generators before
+    torch made `made`, if the sampler drew then. `keep_items`: lists may be handed out in another order than
+    they were drawn in. `as_arrays`: lists of known samplers are int64 arrays of shape (rows,), without a
     Python int for each index.
     """
 
-    # The lists are not those of the iterator that torch made first, though there are no workers.
+    # Whether the lists come from another iterator than torch's first one, though there are no workers.
     iterated_anew = False
 
     def __init__(
@@ -82,22 +82,22 @@ class IndexCursor:
         self._known = known_sampler(index_sampler)
         self._draws_unknown = draws_unknown(index_sampler)
         self._lists: Any = None  # an iterator, once it is open
-        self._note: Callable[[], Any] | None = None  # of Lists, as is what follows
+        self._note: Callable[[], Any] | None = None  # from Lists, as are the next two
         self._states_of: Any = None
         self._dropped: Any = None
         self._waiting = list(self._start.pending)
         self._first: Any = _END  # drawn by open()
         self._before_made = before_made
         self._before: dict[str, torch.Tensor] = before_made or {}  # generators' states at the first draw
-        self._packed: dict[str, str | None] = {}  # the same as text, as far as it was asked for
+        self._packed: dict[str, str | None] = {}  # the same as text, for generators that were saved
         self._again = list(self._start.again)  # lists that come again after the last one
-        # of what was drawn, and handed out
+        # the positions after the last list drawn, and after the last list handed out
         self._last: _Position = (self._start.lists, self._start.samples, None)
         self.at = self._last
-        # between the two, and their lists, without keep_items
+        # the positions between the two; without keep_items, with their lists
         self.ahead: deque[tuple[_Position, Any]] = deque()
-        # With keep_items: lists that are not handed out, by the number of their draw; lists drawn, the
-        # highest handed out.
+        # With keep_items: lists that are not handed out, by the number of their draw; how many were drawn;
+        # the highest number handed out.
         self._items: dict[int, Any] = {}
         self._drawn, self._reached = 0, -1
 
@@ -133,8 +133,9 @@ class IndexCursor:
         return item
 
     def handed_out(self, number: int) -> Any:
-        """With keep_items: the batch of the list of draw `number` went to the consumer. Returns the list.
-        Without it, that list is the oldest of `ahead`; the caller takes it and puts its position into `at`.
+        """With keep_items: note that the batch of draw `number` went to the consumer, and return its list.
+        Without keep_items, that list is the oldest of `ahead`; the caller takes it and puts its position into
+        `at`.
         """
         item = self._items.pop(number, None)
         if item is not None:
@@ -150,7 +151,7 @@ class IndexCursor:
     # ---------------------------------------------------------------- state
 
     def state(self, generators: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Where the consumer is. Keys with an underscore are those of torchdata's StatefulDataLoader."""
+        """The consumer's position. Keys with an underscore are those of torchdata's StatefulDataLoader."""
         lists, samples, note = self.at
         sampler, iterator = self._unmoved() if note is None else self._states_of(self.at)
         state = {
@@ -177,14 +178,14 @@ class IndexCursor:
         return state
 
     def _again_known(self) -> list[Any]:
-        """Of the lists that come again, those that were handed out: the others will be drawn again."""
+        """The lists that come again and were handed out: the others will be drawn again."""
         lists, steps = self.at[0], self._steps
         if steps is None or (not steps.repeats_first and lists < steps.own):
             return []
         return self._again[:lists]
 
     def state_at_end(self) -> dict[str, Any]:
-        """What the next epoch begins with. Generators' states are no text yet, which takes a while."""
+        """The state that the next epoch begins with. Generators' states are no text yet, as that is slow."""
         sampler = self._index_sampler
         inner = sampler.sampler if type(sampler) is BatchSampler else sampler
         state = self.state(self.generators_now())
@@ -221,7 +222,7 @@ class IndexCursor:
         return generator_states(self._generators, pythons=self._draws_unknown)
 
     def _generators_to_save(self) -> dict[str, str | None]:
-        """As they were at the first draw, as far as a sampler's own state does not say what was drawn."""
+        """The generators' states at the first draw, without those that a sampler's own state covers."""
         needless, (lists, _, note) = set(), self.at
         if not self._draws_globally() or (note is not None and lists):
             needless |= {"global", "python"}
@@ -243,8 +244,8 @@ class IndexCursor:
         return type(sampler) not in DRAWS_NOTHING and getattr(sampler, "generator", None) is None
 
     def indices_before(self) -> Any:
-        """int64 (samples,): what was handed out in this epoch before the start; None where no index can come
-        twice, or it is not known.
+        """The indices handed out in this epoch before the start, int64 (samples,); None if no index can come
+        twice, or if they are not known.
         """
         state = self._start.iterator_state
         if self._known is None or state is None:
@@ -261,7 +262,7 @@ class IndexCursor:
     # ---------------------------------------------------------------- the first draw
 
     def open(self) -> None:
-        """Makes the lists, and draws those before the start: at the first draw, unless it is called
+        """Make the lists, and draw those before the start. The first draw calls this, unless it was called
         before.
         """
         if self._lists is not None:
@@ -285,7 +286,7 @@ class IndexCursor:
             next(iter(sampler), None)  # so that the global generator moves on as if the epoch had begun here
 
     def _open_lists(self, draws: bool) -> None:
-        self._lists = iter(())  # what raises here ends the epoch, as it ends torch's generator of batches
+        self._lists = iter(())  # an error here ends the epoch, as it ends torch's generator of batches
         if self._known is not None:
             lists = _of_known(self._known, self._start, self._as_arrays)
         else:
@@ -338,34 +339,32 @@ def _of_known(known: Any, start: CursorStart, as_arrays: bool) -> Lists:
 
     def states_of(at: _Position) -> tuple[None, Any]:
         given = at[unit] - at[2]
-        # More than there are: lists come again, and the sampler stays at its end.
+        # Past the last list, lists come again, and the sampler stays at its end.
         return None, lists.state_after(given) if given <= lists.given else unsigned_state(lists)
 
     return Lists(lists, None, states_of, begins_anew=begins_anew, counted=unit)
 
 
 def known_sampler(index_sampler: Any) -> Any:
-    """The sampler of millrace.samplers that does the work of `index_sampler`; None when there is none."""
+    """The sampler of millrace.samplers that does the work of `index_sampler`; None if there is none."""
     return native(index_sampler) if is_known(drawing_sampler(index_sampler)) else None
 
 
 def drawing_sampler(index_sampler: Any) -> Any:
-    """The sampler whose draws decide the order: a batch sampler of the user's may shuffle what is in order in
-    its `sampler`.
+    """The sampler that draws the order: the `sampler` of torch's BatchSampler or ours; else `index_sampler`
+    itself, because a user's batch sampler may shuffle the indices of an ordered `sampler`.
     """
     return index_sampler.sampler if type(index_sampler) in (BatchSampler, OurBatchSampler) else index_sampler
 
 
 def draws_unknown(index_sampler: Any) -> bool:
-    """Whether the sampler is of the user's making, without a state: it may draw from any generator, and at
-    any time.
-    """
+    """Whether the sampler is a user's, without a state: it may draw from any generator, at any time."""
     sampler = drawing_sampler(index_sampler)
     return not is_known(sampler) and type(sampler) not in DRAWS_NOTHING and not is_stateful(sampler)
 
 
 def own_generators(loader: Any) -> dict[str, torch.Generator]:
-    """Generators that were given to the loader and to its sampler, each once."""
+    """The generators that were given to the loader and to its sampler, each once."""
     inner = getattr(inner_sampler(loader._index_sampler), "generator", None)
     generators = {"loader": loader.generator}
     if inner is not loader.generator:

@@ -1,13 +1,14 @@
-"""Iterable datasets that keep a state they were given, and would begin every later epoch there.
+"""Iterable datasets that keep a loaded state, and would begin every later epoch there.
 
-Hugging Face's streams do, in `_starting_state_dict`. Another dataset, or a stateful object in one, is taken
-to do so where an attribute that was None holds the whole state that the object was given. Before the next
-epoch the attribute is set to None if it holds the state unchanged, and the object's own state_dict() has gone
-on, or an epoch that began with it gave nothing. All else stays: a state that does not go on is no position,
-and a part of one (an order, a vocabulary) is for all epochs.
+Hugging Face's streams keep it in `_starting_state_dict`. Another dataset, or a stateful object in one, is
+taken to keep it if an attribute that was None holds the whole state after load_state_dict(). Before the next
+epoch that attribute is set to None, if it holds the state unchanged, and if the object's own state_dict() has
+gone on, or an epoch that began with the state gave nothing. All else stays: a state that does not go on is no
+position, and a part of a state (an order, a vocabulary) is for all epochs.
 
-The position is the dataset's, not a loader's. Where two loaders read one dataset, the one that begins an
-epoch drops what the other loaded: an iterator of the other that has given no sample yet begins anew.
+The position is the dataset's, not a loader's. If two loaders read one dataset, the loader that begins an
+epoch drops the state that the other one loaded: an iterator of the other loader that has given no sample yet
+begins anew.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class _Place:
         self._id, self._checksum = id(value), _checksum(value)
 
     def drop(self, empty: bool) -> bool:
-        """Whether it held a position. `empty`: an epoch that began there gave nothing."""
+        """Set the attribute to None if it holds a position; return whether it did. `empty`: an epoch that
+        began there gave nothing.
+        """
         try:
             thing = cast(Any, self.thing())
             value = vars(thing)[self.name]
@@ -44,7 +47,7 @@ class _Place:
             if not _is_hugging_face(thing):
                 now = thing.state_dict()
                 if isinstance(value, dict) and now.keys() != value.keys():
-                    return False  # it is a part of the state
+                    return False  # the attribute holds a part of the state
                 if not empty and _checksum(now) == self._checksum:
                     return False
             setattr(thing, self.name, None)
@@ -54,7 +57,9 @@ class _Place:
 
 
 class _Kept:
-    """What is known of a dataset. `ended`: the state is of an epoch's end, and no epoch has begun with it."""
+    """The places of a dataset that keep its state. `ended`: the state is from an epoch's end, and no epoch
+    has begun with it.
+    """
 
     def __init__(self, dataset: Any, places: list[_Place], ended: bool) -> None:
         self.places, self.ended = places, ended
@@ -62,7 +67,7 @@ class _Kept:
         self._end = weakref.ref(dataset, lambda _: forget(number, None))
 
     def drop(self, empty: bool = False) -> bool:
-        """Whether there was something to drop."""
+        """Drop the positions; return whether there were any."""
         return any([place.drop(empty) for place in self.places])
 
 
@@ -70,7 +75,7 @@ _kept: dict[int, _Kept] = {}  # by the dataset's id
 
 
 def load_dataset_state(dataset: Any, state: Any, ended: bool) -> None:
-    """put_back(), which notes where the dataset keeps the state. `ended`: the state is of an epoch's end."""
+    """As put_back(); notes where the dataset keeps the state. `ended`: the state is from an epoch's end."""
     if state is None or not is_stateful(dataset) or not isinstance(dataset, IterableDataset):
         put_back(dataset, state)
         return
@@ -113,7 +118,9 @@ def begin_epoch(dataset: Any, new_fetcher: Callable[[], Any]) -> Any:
 
 
 class _UnlessEmpty:
-    """A fetcher's iterator until it has been asked; where it gives nothing, as a state is kept, another."""
+    """Replaces a fetcher's iterator up to the first item. If that iterator gives none because the dataset
+    keeps a state, the state is dropped, and a new iterator begins.
+    """
 
     def __init__(self, fetcher: Any, kept: _Kept) -> None:
         self._fetcher, self._iterator, self._kept = fetcher, fetcher.dataset_iter, kept
@@ -134,7 +141,9 @@ class _UnlessEmpty:
 
 
 def _attributes(dataset: Any) -> list[tuple[Any, str, Any]]:
-    """(object, name, value) of what may hold a state, in the dataset and the stateful objects in it."""
+    """(object, name, value) of each attribute that may hold a state, in the dataset and the stateful objects
+    in it.
+    """
     found: list[tuple[Any, str, Any]] = []
     seen, todo = {id(dataset)}, [dataset]
     while todo and len(seen) < _MOST:
@@ -147,7 +156,7 @@ def _attributes(dataset: Any) -> list[tuple[Any, str, Any]]:
                 if value is None:
                     found.append((thing, name, None))
                 for inner in _elements(value):
-                    # a __getattr__ is not asked, which may do anything
+                    # no look-up here calls a __getattr__, which may do anything
                     if (
                         id(inner) not in seen
                         and hasattr(type(inner), "load_state_dict")
@@ -176,8 +185,8 @@ def _is_hugging_face(thing: Any) -> bool:
 
 
 def _for_workers(state: Any) -> Any:
-    """In a worker, `datasets` (5.2) loads a state into all sources before it loads it into the worker's own.
-    It fails where these are fewer: see _Fewer.
+    """`state`, such that a worker can load it. There, `datasets` (5.2) loads a state into all sources before
+    it loads it into the worker's own. It fails if the worker's own are fewer: see _Fewer.
     """
     if get_worker_info() is None:
         return state
@@ -187,7 +196,7 @@ def _for_workers(state: Any) -> Any:
 
 
 class _Fewer(list):
-    """Has None beyond its end, once at each place."""
+    """A list that gives None past its end, once for each index."""
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, int) and at >= len(self):

@@ -1,4 +1,4 @@
-"""A state that was loaded, looked at and understood; and one state made of all ranks'."""
+"""A loaded state, checked and read; and the merged state of all ranks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _INLINE_KEY, _WORKERS_KEY, _LAST_KEY = "_num_yielded", "_snapshot", "_last_yield
 
 @dataclass
 class CursorStart:
-    """Where a cursor over index lists begins: `lists` and `samples` handed out before, and how to come
-    there.
+    """The beginning of a cursor over index lists: `lists` and `samples` handed out before, and the states
+    that lead there.
     """
 
     lists: int = 0
@@ -31,15 +31,15 @@ class CursorStart:
     pending: list[Any] = field(default_factory=list)
     again: list[Any] = field(default_factory=list)
     elastic: bool = False  # the state is of all ranks; their number may differ
-    iterated_anew: bool = False  # without workers, and as IndexCursor has it
+    iterated_anew: bool = False  # without workers; as in IndexCursor
     drew_when_made: bool = (
-        False  # in iter(), before torch drew the base seed: `generators` are from before both
+        False  # the sampler drew in iter(), before torch drew the base seed; `generators`: before both
     )
 
 
 @dataclass
 class SavedState:
-    """One loader's state. `finished`: it was taken after an epoch, and the next one begins."""
+    """One loader's state. `finished`: it was taken after an epoch, and the next epoch begins."""
 
     inline: bool
     workers_then: int
@@ -60,12 +60,12 @@ class SavedState:
     sampler_epoch: int | None
     dataset_epoch: int | None
     number: int = -1  # of the epoch, counted over all iterators of the loader; -1: not known
-    workers_stay: bool | None = None  # from epoch to epoch, in the run that was left; None: not known
+    workers_stay: bool | None = None  # from epoch to epoch, in the run that saved the state; None: not known
     state: dict[str, Any] = field(default_factory=dict)  # all of it
 
     @staticmethod
     def read(state: Any, verify: bool = True) -> SavedState:
-        """Understands millrace's states and, as far as they go, those of torchdata's StatefulDataLoader.
+        """Read millrace's states and, as far as they go, those of torchdata's StatefulDataLoader.
         Keeps nothing of `state`, which may change later.
 
         StateError if it is no state, fails its checksum (unless `verify` is False), or lacks a part."""
@@ -104,15 +104,15 @@ class SavedState:
 
     @property
     def is_of_second_iterator(self) -> bool:
-        """Whether its lists are not of the iterator that torch makes first of a sampler, before the base
+        """Whether the lists come from another iterator than the one that torch makes first, before the base
         seed.
         """
         return not self.finished and (self.workers_then > 0 or self.cursor.iterated_anew)
 
     @property
     def reads_again(self) -> bool:
-        """Whether an iterable dataset's position is only known as a number of batches, which have to be read
-        and dropped.
+        """Whether an iterable dataset's position is known only as a number of batches, to be read and
+        dropped.
         """
         if self.finished or not self.yielded:
             return False
@@ -121,9 +121,9 @@ class SavedState:
         return self.dataset_state is None and (self.fetcher_state or {}).get("dataset_iter_state") is None
 
     def check_workers(self, workers: int, streams: bool) -> None:
-        """StateError, and an AssertionError as torchdata's, when there was another number of workers, and the
-        state is of them: it holds what their copies of the dataset said, or how many batches each made of a
-        stream. A position in an order is no worker's.
+        """Raise StateError (which is an AssertionError, as in torchdata) if the number of workers has changed
+        and the state belongs to the workers: it holds the states of their copies of the dataset, or how many
+        batches of a stream each worker made. A position in an order belongs to no worker.
         """
         at_a_start = self.finished or not (self.yielded or self.replay)
         if self.workers_then == workers or not (self.holds_dataset or (streams and not at_a_start)):
@@ -137,7 +137,7 @@ class SavedState:
 
     @property
     def holds_dataset(self) -> bool:
-        """Whether a dataset, or its iterator, told its position."""
+        """Whether the state has the position of a dataset, or of its iterator."""
         return (
             bool(self.workers)
             or self.dataset_state is not None
@@ -145,16 +145,16 @@ class SavedState:
         )
 
     def set_sampler_epoch(self, loader: Any) -> None:
-        """A sampler that shuffles by epoch is put to the state's; a later set_epoch() of the training loop
-        counts more.
+        """Set the state's epoch in a sampler that shuffles by epoch; a later set_epoch() of the training loop
+        replaces it.
         """
         sampler = inner_sampler(loader._index_sampler)
         if self.sampler_epoch is not None and callable(getattr(sampler, "set_epoch", None)):
             sampler.set_epoch(self.sampler_epoch)
 
     def check_fingerprint(self, now: dict[str, Any]) -> None:
-        """StateError when dataset length or sampler are others; a warning for what changes the meaning, not
-        the order.
+        """StateError if dataset length or sampler differ; a warning for differences that change the meaning
+        but not the order.
         """
         then = self.fingerprint or {}
         for key, what in (("length", "samples in the dataset"), ("sampler", "sampler")):
@@ -264,12 +264,12 @@ def _fetcher_state(part: Fields) -> dict[str, Any] | None:
 
 
 def fingerprint(loader: Any) -> dict[str, Any]:
-    """What a state belongs to."""
+    """The facts about a loader that a state belongs to."""
     sampler = loader._index_sampler
     inner = inner_sampler(sampler)
     try:
         length = len(loader.dataset)
-    except Exception:  # it has none, or will not say
+    except Exception:  # the dataset has no length, or raises
         length = None
     name = type(inner).__name__
     return {
@@ -285,7 +285,7 @@ def gather_state(loader: Any) -> dict[str, Any]:
     """The state of all ranks' loaders as one, the same on each rank: merge_states() of every rank's
     `loader.state_dict()`.
 
-    A collective call where torch.distributed is initialised: all ranks make it, at the same step.
+    If torch.distributed is initialised, this is a collective call: all ranks make it, at the same step.
     """
     return merge_states(gathered(loader.state_dict()))
 

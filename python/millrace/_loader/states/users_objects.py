@@ -37,7 +37,7 @@ from ...errors import StateError
 from .saved import CursorStart
 
 DRAWS_NOTHING = (SequentialSampler, _InfiniteConstantSampler, DistributedSampler, list, tuple, range)
-# a second iter() draws what a first would have
+# a second iter() draws the same as the first would have
 DRAWS_ANEW = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
@@ -45,7 +45,7 @@ _NESTED = ("sampler_state", "sampler_iter_state")  # as torchdata nests states
 
 
 class Lists(NamedTuple):
-    """Index lists, and how the position after the one drawn last is noted."""
+    """Index lists, and how to note the position after the last list drawn."""
 
     iterator: Iterator[Any]
     note: Callable[[], Any] | None = None  # None: the samplers have no state, or one that is `counted`
@@ -82,7 +82,7 @@ def _of_batches(batches: BatchSampler, start: CursorStart) -> Lists:
         iterator = iter(sampler)
     except (
         StopIteration
-    ) as error:  # as out of torch's generator of batches: it would end the epoch without a word
+    ) as error:  # as from torch's generator of batches; StopIteration would silently end the epoch
         raise RuntimeError("generator raised StopIteration") from error
     put_back(iterator, saved.get("sampler_iter_state"))
     lists = _in_batches(iterator, batches.batch_size, batches.drop_last)
@@ -119,11 +119,11 @@ def _skip(iterator: Iterator[Any], count: int, what: str) -> Any:
 
 
 class EarlyDraws:
-    """What a user's sampler draws in its __iter__, which torch calls before it draws the base seed.
+    """The draws of a user's sampler in its __iter__, which torch calls before it draws the base seed.
 
-    The iterator without workers reads from the very iterator that torch makes then. Made before it; `end`
-    comes after torch's draws. `own`: generators by name; `saved`: their states and the global ones before
-    the epoch that is resumed, if it had such draws.
+    Without workers, torch reads from the iterator that it makes then. Make an EarlyDraws before that
+    iterator, and call `end` after torch's draws. `own`: generators by name; `saved`: the states of these and
+    of the global generators before the resumed epoch, if that had such draws.
     """
 
     def __init__(self, own: dict[str, torch.Generator], saved: dict[str, str | None] | None) -> None:
@@ -141,7 +141,7 @@ class EarlyDraws:
         """(the states before the sampler drew, or None if it did not; with `saved`, the global ones that the
         first draw finds).
 
-        The global generators are where they were before those that were saved.
+        Puts the global generators back to their positions before `saved` was loaded.
         """
         expected, now = dict(self._before), generator_states(self._own, pythons=True)
         seeds = "loader" if "loader" in self._own else "global"
@@ -157,7 +157,7 @@ class EarlyDraws:
 
 
 def dataset_parts(fetcher: Any, streams: bool) -> tuple[Any, Any]:
-    """(the dataset's state, its iterator's as torchdata nests it) in the fetcher that runs it."""
+    """(the dataset's state, its iterator's state as torchdata nests it), from the dataset's fetcher."""
     if not streams:
         return state_of(fetcher.dataset), None
     iterator = fetcher.dataset_iter
@@ -168,8 +168,8 @@ def dataset_parts(fetcher: Any, streams: bool) -> tuple[Any, Any]:
 
 
 def put_dataset_back(dataset: Any, saved: Any) -> None:
-    """To where `saved`, a SavedState or None, is in the middle of an epoch: after torch's draws, because the
-    dataset may hold the state of torch's generator.
+    """Put the dataset back to the position of `saved`, a SavedState or None, in the middle of an epoch.
+    Called after torch's draws, because the dataset may hold the state of torch's generator.
     """
     if saved is not None and not saved.finished:
         from .kept_states import load_dataset_state  # few runs have a use for it

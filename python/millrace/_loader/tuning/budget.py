@@ -1,16 +1,16 @@
-"""Budget: what one loader's tuning may use of the machine: CPUs, memory, page-locked memory.
+"""Budget: the part of the machine that one loader's tuning may use: CPUs, memory, page-locked memory.
 
-The ranks of a node share it: CPUs and memory are divided by LOCAL_WORLD_SIZE, which torchrun and others set.
-Memory is that which may still be taken when the first iterator is made: the smallest of what the machine has
-and what each cgroup leaves.
+The ranks of a node share the machine: CPUs and memory are divided by LOCAL_WORLD_SIZE, which torchrun and
+others set. Memory is the memory that is available when the first iterator is made: the smallest of the
+machine's and each cgroup's.
 
-CpuUse says how many threads may work at once, so that together they use no more CPU time than the budget
+CpuUse computes how many threads may work at once, so that together they use no more CPU time than the budget
 has.
 
-A thread that waits, for a disk, a server, or asleep, takes no CPU from anybody. So the budget's CPUs bound
-not how many work, but what they use: of `busy` seconds of wall time that workers spent on batches, `cpu` were
-on a CPU, so each of them takes cpu / busy of one. A thread that waits for a CPU counts as waiting, too, and
-that is right: what all of them use is still what they were seen to use.
+A thread that sleeps, or waits for a disk or a server, uses no CPU. So the budget's CPUs do not limit the
+number of threads, but their CPU use: of `busy` seconds of wall time that workers spent on batches, `cpu` were
+on a CPU, so each worker uses cpu / busy of a CPU. A thread that waits for a CPU counts as waiting, too. That
+is right: the CPU use of all threads is still the measured one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def ranks_of_node() -> int:
 class Budget:
     cpus: float
     threads: int
-    """Whole ones that fit into it: what computes all the time."""
+    """Whole threads that fit into `cpus`, if each computes all the time."""
     memory_bytes: int
     pinned_bytes: int
     ranks: int
@@ -59,7 +59,7 @@ class Budget:
         )
 
     def batch_bytes(self, pinned: bool) -> int:
-        """For batches in memory."""
+        """The budget for batches in memory, in bytes."""
         return self.pinned_bytes if pinned else self.memory_bytes
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,15 +76,15 @@ def slots_within(bytes_: int, batch_bytes: int | None, most: int, least: int = 2
 
 LOOK_SECONDS = 0.5
 LOOK_BATCHES = 3  # and so many of each thread: a clock knows the CPU time of a stretch at its end
-_LEAST_BUSY_SECONDS = 0.05  # below which a look says nothing
+_LEAST_BUSY_SECONDS = 0.05  # a look at less than this says nothing
 _NEW = 0.5  # weight of the latest look
-_ROOM = 1.25  # more is allowed where it is clearly more
-_EXCESS = 1.1  # and less where they would use so many times the budget
+_ROOM = 1.25  # more threads are allowed if they are so many times as many
+_EXCESS = 1.1  # fewer threads are allowed if they would use so many times the budget
 
 
 class CpuUse:
-    """`cpus`: the budget; `fewest`: what is allowed in any case; `most`: how many there are; `allowed`: how
-    many may work at once.
+    """`cpus`: the budget. Numbers of threads: `fewest` are allowed in any case; `most` exist; `allowed` may
+    work at once.
     """
 
     def __init__(self, cpus: float, fewest: int, most: int, known: int = 0) -> None:
@@ -95,12 +95,12 @@ class CpuUse:
         self._before: tuple[float, int, int] | None = None
 
     def restart(self) -> None:
-        """Other threads: their times begin anew."""
+        """Begin anew with other threads, with other times."""
         self._before = None
 
     def look(self, now: float, readings: list[Any]) -> bool:
-        """`readings` of their clocks (counters.Reading) at `now`, in seconds. Whether `allowed` has
-        changed.
+        """Take `readings` of the threads' clocks (counters.Reading) at `now`, in seconds. Returns whether
+        `allowed` has changed.
         """
         busy = sum(sum(reading[3][:IDLE]) for reading in readings)
         cpu = sum(sum(reading[4][:IDLE]) for reading in readings)

@@ -1,27 +1,26 @@
-"""Controller: finds the number of threads and of batches in memory that serve a training loop best, while it
-runs.
+"""Controller: finds the best number of threads and of batches in memory for a training loop, while it runs.
 
 The model. A loader is a pipeline; its consumer takes batches in order. The measure is batches per second as
 the consumer sees them, its own step included; the share of time in which it waits shows which side is slower.
-- It waits (2 % or more): the loader is the limit. More threads, then more batches in memory, are tried; then
-  fewer threads, because threads may also slow down each other, or the consumer.
-- It does not wait: the loader is fast enough, and what it does not need belongs to the training loop. Fewer
-  threads are tried, as long as the loop is not slowed down.
+- The consumer waits (2 % or more): the loader is the limit. More threads, then more batches in memory, are
+  tried; then fewer threads, because threads may also slow down each other, or the consumer.
+- The consumer does not wait: the loader is fast enough, and threads that it does not need belong to the
+  training loop. Fewer threads are tried, as long as the loop is not slowed down.
 A trial compares the setting in force with one other: windows of both, alternating (A B A B A), so that a
-drift of the load cancels out. What lies in the queue from before is skipped. It ends when the difference is
-clear against the noise that neighbouring windows of A show, after four pairs at most, and after one window
-that is much worse.
+drift of the load cancels out. Batches that are in the queue before a change are skipped. A trial ends when
+the difference is clear against the noise that neighbouring windows of A show, after four pairs at most, and
+after one window that is much worse.
 
-Why it settles: `most` more or fewer is halved and doubled, then bisected, between values that lost a trial; a
-value that lost, or was left, is not tried again, so a search ends after about 2 log2(threads) + log2(slots)
-trials. More must bring 2 %; less must cost no more than 1 %, and 1.5 % in one search altogether. Why it does
-not oscillate: only a load that has changed for three windows in a row (by 10 %, and clearly against the
-noise; or whose limit is the other side now) begins another search, and the time between two searches doubles
-up to ten minutes, until a search has lasted ten times as long.
+Why it settles: values are doubled or halved, then bisected, between values that lost a trial; a value that
+lost, or was left, is not tried again, so a search ends after about 2 log2(threads) + log2(slots) trials. More
+must bring 2 %; less must cost no more than 1 %, and 1.5 % in one search altogether. Why it does not
+oscillate: another search begins only if the load has changed for three windows in a row (by 10 %, and clearly
+against the noise; or the other side is the limit now). The least time between two searches doubles, up to ten
+minutes; it returns to five seconds if ten times this time has passed since the last search.
 
-All this sees only the numbers that note() is given, in seconds; no clock, no thread. Batches do not depend on
-any setting, so a wrong decision costs time and nothing else. A copy or a pickle begins with the setting that
-was in force.
+The controller sees only the numbers that note() gets, in seconds; it uses no clock and no thread. Batches do
+not depend on any setting, so a wrong decision costs time and nothing else. A copy or a pickle begins with the
+setting that was in force.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from typing import Any, Literal
 
 from .windows import Bounds, Meter, Noise, Setting, Window
 
-WAITS = 0.02  # share of time, from which on the loader is the limit
+WAITS = 0.02  # share of waiting time; from this on, the loader is the limit
 MORE_GAIN = 0.02
 LESS_LOSS = 0.01
 LESS_LOSS_OF_SEARCH = 0.015
@@ -40,12 +39,12 @@ MUCH_WORSE = 0.25
 SHIFT = 0.10
 MOST_PAIRS = 4
 ODD_WINDOWS = 3
-CALM = 0.02  # noise of a window, above which windows get longer
+CALM = 0.02  # noise of a window; above this, windows get longer
 LONGEST_STRETCH = 3.0
 FIRST_PATIENCE_SECONDS = 5.0
 MOST_PATIENCE_SECONDS = 600.0
 MOST_EVENTS = 64
-MOST_LEFT_OUT = 8  # batches, where an epoch begins: short epochs must say something, too
+MOST_LEFT_OUT = 8  # batches at an epoch's beginning: short epochs must say something, too
 
 Knob = Literal["threads", "slots"]
 Steps = Generator[Setting, Window, Any]
@@ -53,13 +52,13 @@ Steps = Generator[Setting, Window, Any]
 
 @dataclass
 class Bracket:
-    """Of one knob: the values next to the one in force that were tried and are not wanted."""
+    """For one knob, the values next to the one in force that were tried and are not wanted."""
 
     below: int | None = None
     above: int | None = None
 
     def lower(self, value: int, least: int) -> int | None:
-        """The next value to try below `value`; None: there is none."""
+        """The next value to try below `value`; None if there is none."""
         if self.below is None:
             return max(least, value // 2) if value > least else None
         return _between(self.below, value)
@@ -78,8 +77,8 @@ def _between(low: int, high: int) -> int | None:
 class Controller:
     """`setting` is the setting to apply; note() of each batch, and a change of `bounds`, may change it.
 
-    `start`: where to begin; `settled`: it is known to be good, so it is only watched. `events`: what was
-    decided, the latest 64, as {"at": seconds measured, "threads", "slots", "why"}.
+    `start`: the first setting; `settled`: it is known to be good, so it is only watched. `events`: the latest
+    64 decisions, as {"at": seconds measured, "threads", "slots", "why"}.
     """
 
     def __init__(self, bounds: Bounds, start: Setting, settled: bool = False) -> None:
@@ -109,14 +108,14 @@ class Controller:
         return self._bounds
 
     def set_bounds(self, bounds: Bounds) -> None:
-        """At once: what does not fit into them is not in force any more when this returns."""
+        """Apply `bounds` at once: when this returns, the setting in force fits into them."""
         if bounds == self._bounds:
             return
         self._roomier |= self.settled and bounds.threads > self._bounds.threads
         self._bounds = bounds
         base = bounds.fit(self._base)
         if base == self._base:
-            self._change(self.setting)  # a trial's may not fit
+            self._change(self.setting)  # a trial's setting may not fit
             return
         self._base = base
         self._event("the bounds have changed")
@@ -128,8 +127,8 @@ class Controller:
         self._meter.leave_out(min(self.setting.slots, MOST_LEFT_OUT))
 
     def note(self, wait: float, step: float) -> bool:
-        """A batch was handed out: `wait` seconds were spent on it, after a `step` of the consumer's. Whether
-        `setting` has changed.
+        """Note a delivered batch: `wait` seconds were spent on it, after `step` seconds of the consumer's.
+        Returns whether `setting` has changed.
         """
         window = self._meter.add(wait, step)
         if window is None:
@@ -177,7 +176,7 @@ class Controller:
         return window
 
     def _calibrate(self) -> Steps:
-        """Until two windows agree: pipelines start slowly. Then what windows differ by."""
+        """Measure until two windows agree, as pipelines start slowly; set windows' length by the noise."""
         last = yield from self._measure()
         for _ in range(6):
             window = yield from self._measure()
@@ -204,7 +203,7 @@ class Controller:
                 continue
             wanted = MORE_GAIN if value > now else -max(0.003, min(LESS_LOSS, LESS_LOSS_OF_SEARCH - lost))
             gain, taken, last = yield from self._trial(last, candidate, wanted)
-            # the load has changed meanwhile: what was found out before says nothing any more
+            # the load has changed meanwhile: earlier trials say nothing any more
             if gain is None and shifts < 3:
                 shifts += 1
                 brackets, lost = {"threads": Bracket(), "slots": Bracket()}, 0.0
@@ -238,8 +237,8 @@ class Controller:
         return next(((knob, value) for knob, value in moves if value is not None), None)
 
     def _trial(self, before: Window, candidate: Setting, wanted: float) -> Steps:
-        """(gain, whether it is taken, the last window of the setting in force); gain None: the load was not
-        the same all the time.
+        """(gain, whether to take the candidate, the last window of the setting in force); gain None: the load
+        changed during the trial.
         """
         gains: list[float] = []
         while True:
@@ -264,7 +263,7 @@ class Controller:
                 return mean, mean > wanted, after
 
     def _watch(self, last: Window) -> Steps:
-        """Returns when the load has become another one, and it is time for another search."""
+        """Measure until it is time for another search: the load has changed, or more threads may work."""
         known = [last]
         while len(known) < ODD_WINDOWS:
             known.append((yield from self._measure()))
@@ -299,5 +298,7 @@ class Controller:
 
 
 def _gently(value: int | None, now: int) -> int | None:
-    """Where the loader is the limit, half the threads would cost too much for a trial that seldom wins."""
+    """A value of at least 3/4 of `now`: if the loader is the limit, a trial with half the threads would cost
+    too much, and seldom wins.
+    """
     return None if value is None else max(value, min(now - 1, -(-now * 3 // 4)))

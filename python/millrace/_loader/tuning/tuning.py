@@ -1,11 +1,11 @@
-"""Tuning: one loader's, over all its iterators: what may be chosen, the budget, the controller, and the file
-that remembers; and what of a loader can be tuned, from its arguments and its plan.
+"""Tuning of one loader, over all its iterators: the settings to choose, the budget, the controller, and the
+file that remembers; and which settings of a loader can be tuned, from its arguments and its plan.
 
-Life. Until the first batch has been seen, all threads work on as few batches as can be (two, or one more than
-threads where each makes whole batches), because what a batch takes is not known. Then its bytes bound the
-batches in memory, and the controller begins, with the setting of the file, if it has one. Each larger batch
-tightens the bound at once. Only the consumer's thread uses it. It holds no engine longer than an iterator
-does; a copy of a loader takes the results along.
+Life. Until the first batch has come, all threads work on as few batches as possible (two, or one more than
+threads if each thread makes whole batches), because a batch's memory is not known yet. Then its bytes bound
+the batches in memory, and the controller begins, with the file's setting, if there is one. Each larger batch
+tightens the bound at once. Only the consumer's thread uses a Tuning. It holds no engine longer than an
+iterator does; a copy of a loader takes the results along.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ Apply = Callable[[int, int], None]  # threads, slots
 
 @dataclass(frozen=True)
 class Room:
-    """What of an engine can be set: `workers` threads or processes, of which there are CPUs for `cpus`;
-    `rows` of a batch that they share, at most `slots` batches.
+    """The settings that an engine allows: `workers` threads or processes, with CPUs for `cpus` of them;
+    `rows` of a batch that they share; at most `slots` batches.
     """
 
     workers: int
     cpus: int
     slots: int
     usual_slots: int
-    slots_per_thread: int  # of the usual ones, where no others may be taken: fewer at work need fewer
+    slots_per_thread: int  # if slots are not tuned: each thread less than `workers` needs so many less
     rows: int
     tunes_threads: bool
     tunes_slots: bool
     pinned: bool
 
     def slots_of(self, setting: Setting) -> int:
-        """In force with it."""
+        """The slots in force with `setting`."""
         return (
             setting.slots
             if self.tunes_slots
@@ -62,7 +62,7 @@ class Room:
         )
 
     def bounds(self, budget: Budget, batch_bytes: int | None, threads: int) -> Bounds:
-        """With at most so many `threads` at work, where that can be set."""
+        """The bounds of settings, with at most `threads` at work, if that can be set."""
         least, most = (1, threads) if self.tunes_threads else (self.workers, self.workers)
         if not self.tunes_slots:
             return Bounds(most, self.usual_slots, least, self.usual_slots, self.rows)
@@ -71,11 +71,13 @@ class Room:
 
 
 class Tuning:
-    """`room` and `budget` bound it; `what`: description() of the pipeline; `path`: the file, or None."""
+    """`room` and `budget` bound the settings; `what`: description() of the pipeline; `path`: the file, or
+    None.
+    """
 
     def __init__(self, room: Room, budget: Budget, what: dict[str, Any], path: Path | None) -> None:
         self.room, self.budget, self.what, self.path = room, budget, what, path
-        self.batch_bytes: int | None = None  # of the largest one seen
+        self.batch_bytes: int | None = None  # of the largest batch so far
         self.controller: Controller | None = None
         self._known = None if path is None else read_choice(path, what)
         self.from_file = self._known is not None
@@ -93,7 +95,7 @@ class Tuning:
 
     @property
     def setting(self) -> Setting:
-        """In force."""
+        """The setting in force."""
         if self.controller is not None:
             return self.controller.setting
         bounds = self._bounds(None)
@@ -106,14 +108,14 @@ class Tuning:
 
     @property
     def peak_bytes(self) -> int:
-        """What batches in memory may come to take: never more than the budget, if two batches fit into it."""
+        """The most bytes that batches in memory may take: within the budget, if two batches fit into it."""
         bytes_ = self.budget.batch_bytes(self.room.pinned)
         if self.batch_bytes is None:
             return bytes_
         return self._bounds(self.batch_bytes).slots * self.batch_bytes
 
     def opened(self, engine: Engine, owner: RunRecord) -> None:
-        """Sets the limits of this engine until ended() with the same owner."""
+        """Set the limits of this engine until ended() with the same owner."""
         if engine.set_limits is None:
             return
         self._apply, self._owner, self._left = engine.set_limits, id(owner), None
@@ -129,8 +131,8 @@ class Tuning:
         self._put_in_force()
 
     def delivered(self, batch: Any, asked: float | None) -> None:
-        """`asked`: when next() was called. None: an error came, which ends a stretch of steps: the time until
-        the next batch is none of the training loop's.
+        """Note a delivered batch. `asked`: the time of the call of next(). None: an error came instead; then
+        the time until the next batch does not count as the training loop's.
         """
         left, self._left = self._left, None
         if asked is None:
@@ -264,8 +266,8 @@ _MOST_SLOTS = 64
 
 
 def tuning_of(loader: Any, plan: Any, engine: str) -> Tuning | None:
-    """For an iterator that runs `plan` on `engine`, which goes on from what the loader has; None: nothing can
-    be "auto".
+    """The Tuning for an iterator that runs `plan` on `engine`: the loader's own, if it fits; None if nothing
+    can be "auto".
     """
     room = _room(loader, plan.spec, engine)
     if room is None:
@@ -278,7 +280,7 @@ def tuning_of(loader: Any, plan: Any, engine: str) -> Tuning | None:
 
 
 def tuning_lines(loader: Any, plan: Any, engine: str) -> list[str]:
-    """For explain(), of a loader of which something is "auto"."""
+    """The lines of explain() for a loader with an "auto" argument."""
     tuning = tuning_of(loader, plan, engine)
     return [
         f"tuning: {'fixed — ' + _why_not(loader, plan.spec, engine) if tuning is None else tuning.sentence()}"

@@ -1,5 +1,5 @@
-"""Datasets of HDF5 files as ArraySources: what h5py says of them, asked once; read natively, or through h5py
-under one lock.
+"""Datasets of HDF5 files as ArraySources: h5py reads the metadata once; data are read natively, or through
+h5py under one lock.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from .sources import ArraySource, Fields, Range, named_fields, plain_dtype, slic
 
 @dataclass(frozen=True)
 class HDF5File:
-    """A file as it was when its metadata were read. Every read looks whether it still is: what the metadata
-    say holds for no other.
+    """The version of a file when its metadata were read. Every read checks that the file is still the same:
+    the metadata hold only for that version.
     """
 
     path: str
     version: FileVersion
 
     def check(self) -> None:
-        """CorruptDataError when the file was changed, FileNotFoundError when it is gone."""
+        """CorruptDataError if the file was changed, FileNotFoundError if it is gone."""
         if not self.version.is_of(FileVersion.now(self.path)):
             raise corrupt_data(
                 self.path, f"{self.path} was changed since it was opened; make the HDF5 dataset anew"
             )
 
 
-# where the chunks of a dataset lie: cells, offsets, sizes, left out; see _core.ChunkedArray
+# the places of a dataset's chunks: cells, offsets, sizes, left out; see _core.ChunkedArray
 Chunks = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -56,7 +56,7 @@ class NativeDataset(ArraySource):
     filters: tuple[tuple[str, int], ...]
     fill: bytes
     chunks: Chunks
-    offset: int | None = None  # of a contiguous dataset that lies in the file whole
+    offset: int | None = None  # of a contiguous dataset, which the file has in one piece
     _array: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -235,7 +235,7 @@ def _link(h5py: Any, file: Any, name: str) -> Any:
 
 
 def _dims(dataset: Any) -> tuple[str | None, ...]:
-    """Labels of the axes, or the names of the scales that are attached to them, as netCDF-4 has it."""
+    """Labels of the axes, or the names of the scales attached to them, as in netCDF-4."""
     if dataset.is_scale and dataset.ndim == 1:
         return (dataset.name.rsplit("/", 1)[-1],)
     return tuple(
@@ -245,7 +245,7 @@ def _dims(dataset: Any) -> tuple[str | None, ...]:
 
 
 def keeps_from_native(h5py: Any, dataset: Any, layout: int, dtype: np.dtype | None) -> str | None:
-    """Why HDF5's own code has to read it, or None."""
+    """The reason why HDF5's own code has to read the dataset, or None."""
     file = dataset.file
     if dtype is None or dataset.dtype.subdtype is not None:
         return f"its values are {dataset.dtype}"
@@ -276,8 +276,9 @@ def _native(
 
 
 def native_form(dataset: Any, dtype: np.dtype) -> tuple[tuple[Any, ...], Chunks]:
-    """(shape, chunk, bytes of an element, swap_bytes, filters, fill) as _core.ChunkedArray has them, and
-    where the chunks lie, of a dataset that nothing keeps_from_native(). `dtype`: as plain_dtype() gives it.
+    """(shape, chunk, bytes of an element, swap_bytes, filters, fill) as _core.ChunkedArray takes them, and
+    the places of the chunks, for a dataset without a reason of keeps_from_native(). `dtype`: from
+    plain_dtype().
     """
     stored, shape = dataset.dtype, dataset.shape
     parts = 2 if dtype.kind == "c" else 1
@@ -295,7 +296,7 @@ def native_form(dataset: Any, dtype: np.dtype) -> tuple[tuple[Any, ...], Chunks]
 
 
 def _chunk_places(dataset: Any) -> Chunks:
-    """Asked for once, of HDF5 itself, in one walk through its index."""
+    """The places of the chunks, from HDF5 itself, in one walk through its index."""
     found: list[Any] = []
     dataset.id.chunk_iter(found.append)
     corners = np.array([place.chunk_offset for place in found], np.int64).reshape(len(found), dataset.ndim)
@@ -310,8 +311,8 @@ def _chunk_places(dataset: Any) -> Chunks:
 
 
 def _blocks(shape: tuple[int, ...], element_bytes: int, offset: int | None) -> tuple[tuple[int, ...], Chunks]:
-    """A contiguous dataset as chunks of whole rows; without an offset it was never written, and is all fill
-    value.
+    """A contiguous dataset as chunks of whole rows. Without an offset, it was never written, and all its
+    values are the fill value.
     """
     row_bytes = math.prod(shape[1:]) * element_bytes
     rows = max(1, min(max(shape[0], 1), _BLOCK_BYTES // max(row_bytes, 1)))

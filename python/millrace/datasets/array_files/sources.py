@@ -1,6 +1,6 @@
-"""ArraySource: one array in a file or store, of which boxes are read; and which part of it is wanted.
-xarray's and dask's objects are such, too: their graphs run in the thread that reads, without a pool of their
-own.
+"""ArraySource: one array in a file or store, from which boxes are read; and Cut, the part of it to read.
+xarray's and dask's objects are sources, too: their graphs run in the thread that reads, without a pool of
+their own.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ...errors import CorruptDataError, UnavailableError, corrupt_data
 
 @dataclass
 class ArraySource:
-    """What datasets ask of an array. Sources hold no open file: they can be pickled, and open what they need
+    """The interface of an array for datasets. Sources hold no open file: they can be pickled, and open files
     once per process.
 
     `where`: the file or store, for messages; `name`: the array in it. `dtype`: in the machine's byte order,
-    None for values that are no numbers (text, records). `dims`: names of the axes, None where the file has
-    none. `chunk_rows`: rows of a chunk, None where any cut is as good.
+    None for values that are no numbers (text, records). `dims`: names of the axes, None for an axis without a
+    name. `chunk_rows`: rows of a chunk, None if any cut is as good.
     """
 
     where: str
@@ -37,11 +37,11 @@ class ArraySource:
         raise NotImplementedError
 
     def get(self, box: Sequence[Range]) -> Any:
-        """The box, as numpy's array or what becomes one. Any thread, several at once."""
+        """The box, as numpy's array, or an object that becomes one. Any thread, several at once."""
         raise NotImplementedError
 
     def read(self, box: Sequence[Range]) -> np.ndarray:
-        """The box, dense. CorruptDataError names the rows, whatever error the libraries raise."""
+        """The box, dense. For any error of the libraries, CorruptDataError names the rows."""
         try:
             array = np.asarray(self.get(box))
         except (MemoryError, CorruptDataError, UnavailableError):
@@ -116,8 +116,8 @@ def _python_value(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Cut:
-    """Rows `first` to `first + rows` of a source, and `others`, the box of its other axes, of which `dropped`
-    are left out of rows.
+    """Rows `first` to `first + rows` of a source, and `others`, the box of its other axes; rows leave out the
+    axes in `dropped`.
     """
 
     first: int
@@ -130,12 +130,12 @@ class Cut:
         return tuple(count for axis, (_, count, _) in enumerate(self.others) if axis not in self.dropped)
 
     def is_whole(self, source: ArraySource) -> bool:
-        """Whether rows are as dense as they lie."""
+        """Whether the cut takes whole rows."""
         return all(part == (0, size, 1) for part, size in zip(self.others, source.shape[1:]))
 
 
 def check_select(select: Mapping[str, Any] | None, sources: Mapping[str, ArraySource]) -> dict[str, Any]:
-    """`select` as given, when each of its keys names a field or an axis; ValueError otherwise."""
+    """`select` as given, if each of its keys names a field or an axis; else ValueError."""
     select = dict(select or {})
     axes = {name for source in sources.values() for name in source.dims if name is not None}
     for key in select:
@@ -148,7 +148,7 @@ def check_select(select: Mapping[str, Any] | None, sources: Mapping[str, ArraySo
 
 
 def cut_of(field: str, source: ArraySource, select: Mapping[str, Any]) -> Cut:
-    """What `select` leaves of one field. A field's own entry goes before those of its axes."""
+    """The part of one field that `select` leaves. A field's own entry takes precedence over its axes'."""
     parts: list[Any] = [
         select.get(name, slice(None)) if name is not None else slice(None) for name in source.dims
     ]
@@ -215,7 +215,7 @@ def common_length(cuts: Mapping[str, Cut], sources: Mapping[str, ArraySource]) -
 
 @dataclass
 class LazyArray(ArraySource):
-    """`array`: an xarray Variable, or a dask array: whatever gives a part of itself for a tuple of slices."""
+    """`array`: an xarray Variable, a dask array, or another object that a tuple of slices cuts."""
 
     array: Any
 
@@ -243,8 +243,8 @@ def is_lazy(given: Any) -> bool:
 
 
 def lazy_sources(given: Any, fields: Fields) -> dict[str, ArraySource]:
-    """{field: source}. A Dataset has its data variables, coordinates where they are named; ValueError for
-    names it has not.
+    """{field: source}. A Dataset gives its data variables, and coordinates only if `fields` names them;
+    ValueError for names that it does not have.
     """
     kind = type(given).__name__
     if isinstance(given, Mapping) and package_of(given) != "xarray":

@@ -1,9 +1,9 @@
-"""Zarr arrays as ArraySources. zarr-python is asked once about a group's arrays; tensorstore reads them if it
-can, zarr-python the others.
+"""Zarr arrays as ArraySources. zarr-python lists a group's arrays once; tensorstore reads the arrays that it
+can read, zarr-python reads the others.
 
-Both are well kept. tensorstore decodes in C++ without the GIL, and reads whole chunks of files several times
-as fast as zarr-python 3, which runs asyncio in one thread; zarr-python knows every store and every kind of
-array, and lists a group's arrays.
+Both are well maintained. tensorstore decodes in C++ without the GIL, and reads whole chunks of files several
+times as fast as zarr-python 3, which runs asyncio in one thread; zarr-python knows every store and every kind
+of array, and lists a group's arrays.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class RemoteStore:
             return zarr.storage.FsspecStore.from_url(
                 self.url, storage_options=dict(self.options), read_only=True
             )
-        # obstore's own retries: what ours resume is a transfer that they watch over.
+        # With obstore's own retries: ours resume only transfers that they watch.
         client = client_for(location, {"retry_config": {}, **dict(self.options)})
         assert isinstance(client, ObstoreClient)
         return zarr.storage.ObjectStore(client.store, read_only=True)
@@ -152,7 +152,7 @@ def read_metadata(given: Any, fields: Fields, store_options: Mapping[str, Any]) 
 
 
 def _opened(zarr: Any, given: Any, options: Mapping[str, Any]) -> tuple[Any, Any, str]:
-    """(group or array, what opens its store in another process, what messages call it)"""
+    """(group or array, the object that opens its store in another process, its name in messages)"""
     if isinstance(given, (zarr.Array, zarr.Group)):
         return given, given.store, str(given.store_path)
     if package_of(given) == "zarr":  # a store

@@ -28,8 +28,8 @@ class LineError(Exception):
 
 
 def values_of(columns: Sequence[Column], content: Any) -> list[Any]:
-    """A line's value for each column, as a sample has it. `content`: its bytes; None: it was too long.
-    LineError for a bad one.
+    """A line's value for each column, as in a sample. `content`: the line's bytes; None: it was too long.
+    LineError for a bad line.
     """
     line = object_of(content)
     try:
@@ -49,7 +49,7 @@ def _refuse_others(columns: Sequence[Column], line: dict[str, Any]) -> None:
 
 
 def object_of(content: Any) -> Any:
-    """json.loads() of a line; LineError instead of what it raises."""
+    """json.loads() of a line; LineError instead of its errors."""
     if content is None:
         raise LineError(
             "it is longer than max_line_bytes; raise that, or look whether the file has one object in each"
@@ -104,13 +104,13 @@ def _value(column: Column, line: Any) -> Any:
     shape = (len(value), *column.shape) if column.kind == "list" else column.shape
     flat: list[Any] = []
     _flatten(column, value, shape, flat)
-    with np.errstate(over="ignore"):  # as C's conversion to float has it
+    with np.errstate(over="ignore"):  # as in C's conversion to float
         made = torch.from_numpy(np.array(flat, dtype=column.dtype).reshape(shape))
     return plain(column, made)
 
 
 def plain(column: Column, value: Any) -> Any:
-    """A sample's value of a default or tensor: Python's or numpy's number where the field has no shape."""
+    """A sample's value of a default or tensor: Python's or numpy's number if the field has no shape."""
     if column.kind != "number" or column.shape:
         return value.clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
     return value.item() if column.dtype in PLAIN else value.numpy()[()]

@@ -2,14 +2,14 @@
 Megatron's .bin and .idx, and folders with an index.json: MosaicML's MDS, with shards of records, and
 LitData's chunks.
 
-Formats are told by their contents if these say it; other files are taken for raw numbers of the dtype that
-the user gives.
+The format comes from a file's contents if these tell it; other files are taken for raw numbers of the dtype
+that the user gives.
 
-Sources: the .npy format is numpy's NEP 1; Megatron's index that of Megatron-Core's indexed_dataset.py;
-llm.c's header of 256 int32 that of its dev/data/data_common.py, which modded-nanogpt's data have too. An MDS
-shard begins with a uint32 count n and n + 1 uint32 offsets of the records from the shard's beginning; a
-record is, for each column in the order of the index, its bytes, with the sizes of columns without a fixed
-size as uint32 in front (mosaicml/streaming, format/mds/writer.py). A LitData chunk of tokens begins with a
+Sources: the .npy format is numpy's NEP 1; Megatron's index is that of Megatron-Core's indexed_dataset.py;
+llm.c's header of 256 int32 is that of its dev/data/data_common.py, which modded-nanogpt's data have, too. An
+MDS shard begins with a uint32 count n and n + 1 uint32 offsets of the records from the shard's beginning. A
+record has, for each column in the order of the index, its bytes; the sizes of columns without a fixed size
+come first, as uint32 (mosaicml/streaming, format/mds/writer.py). A LitData chunk of tokens begins with a
 uint32 count n and n + 1 uint32 offsets, and then has its `dim` tokens without a gap (litdata,
 streaming/item_loader.py).
 """

@@ -159,7 +159,7 @@ class DirectoryShardList(IterableDataset):
         pattern: of their names, with {a,b}.
         poll: seconds between two looks while there is no shard; None: the list ends then.
         timeout: seconds without a new shard after which the list ends.
-        mode: what happens to a shard when the next one is asked for: "unlink", "keep" (it is renamed to
+        mode: the fate of a shard when the next one is requested: "unlink", "keep" (it is renamed to
             name._done_), "resample" (it can be taken again).
         select: "random" or "oldest".
     """

@@ -31,7 +31,7 @@ OWN_PLACE = "epochs of its own"  # in a memo of copy.deepcopy(): the copy is no 
 
 
 class EpochBoard:
-    """The epoch that was set, where copies of a dataset in other processes and threads see it.
+    """The epoch that was set, in memory that copies of a dataset in other processes and threads share.
 
     [epoch, number of times it was set, that number when a worker process last began an epoch, whether a
     second worker process with the same number has warned]
@@ -186,7 +186,7 @@ def split_by_worker(source: Iterable[Any]) -> Iterator[Any]:
 
 
 def single_node_only(source: Iterable[Any]) -> Iterator[Any]:
-    """All entries of `source`. ValueError where there are several ranks."""
+    """All entries of `source`. ValueError if there are several ranks."""
     reader = Reader.here()
     if reader.ranks > 1:
         raise ValueError(
