@@ -1,8 +1,8 @@
 // ArrayEngine: an Engine over collate::GatherEngine, for rows that lie in memory or in mapped files.
 //
 // Invariant: pending_ has an entry for each batch that is out, in order; those with an entry in `large` have
-// a batch in the gather engine, in the same order. It is the consumer's; close() from another thread touches
-// the gather engine alone, whose story it follows. A file that was cut short is the error of its batch.
+// a batch in the gather engine, in the same order. pending_ is the consumer's; close() from another thread
+// touches the gather engine alone, which allows that. A file that was cut short is the error of its batch.
 #pragma once
 
 #include <atomic>

@@ -3,9 +3,9 @@
 //   set_run_epoch() -> start_epoch() -> skip() -> submit() one index list after the other ... next() hands
 //   batches out in order
 //
-// Who: set_run_epoch(), start_epoch(), skip(), submit(), end_epoch(), next(), position() and go_on() belong
-// to one thread at a time, the consumer's (Loader sees to that); close(), stats() and set_limits() may come
-// from any thread, at any moment.
+// Threads: set_run_epoch(), start_epoch(), skip(), submit(), end_epoch(), next(), position() and go_on()
+// belong to one thread at a time, the consumer's (Loader sees to that); close(), stats() and set_limits() may
+// come from any thread, at any moment.
 // Ends: close() wakes a next() that waits, which throws Error(unavailable) or answers `end`, and returns when
 // no thread of the engine runs any more. The destructor closes.
 // In a forked child the destructor leaves everything alone.
@@ -45,16 +45,16 @@ class Engine {
 
   virtual ~Engine() = default;
 
-  // Throws away what is outstanding and begins an epoch.
+  // Drops the outstanding batches and begins an epoch.
   virtual void start_epoch(uint64_t seed, uint64_t epoch) = 0;
   // Call before start_epoch(): the epoch's number in the run (Loader::epoch()), for datasets that are
   // arranged anew in each epoch.
   virtual void set_run_epoch(int64_t /*number*/) {}
-  // Indices that came before, of an epoch that begins in its middle: they count for the occurrences of later
-  // ones.
+  // Counts the indices that came before, in an epoch that begins in its middle, for the occurrence numbers of
+  // later ones.
   virtual void skip(std::span<const int64_t> indices) = 0;
-  // One batch. What is wrong with an index is the error of its batch. A stream takes as many samples as
-  // `indices` has entries, and ignores their values; false: the stream has ended, and nothing was submitted.
+  // Submits one batch. A wrong index is the error of its batch. A stream takes as many samples as `indices`
+  // has entries, and ignores their values; false: the stream has ended, and nothing was submitted.
   virtual bool submit(std::vector<int64_t> indices) = 0;
   // No further submit() in this epoch. Under OnError::skip nothing is handed out before.
   virtual void end_epoch() = 0;

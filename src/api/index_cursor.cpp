@@ -13,7 +13,7 @@ IndexCursor::IndexCursor(const BatchSampler::Impl* sampler, int64_t batch_size, 
 bool IndexCursor::draw(std::vector<int64_t>& list) {
   const int64_t number = place_.lists + std::ssize(ahead_);
   if (steps_ && number >= steps_->steps) {
-    // One more is drawn and dropped: a generator stands where it stands in a run that is resumed here.
+    // Draws one more list and drops it: the generator is then in the same state as in a run resumed here.
     if (!std::exchange(passed_end_, true)) lists_->next(list);
     return false;
   }

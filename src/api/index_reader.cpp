@@ -105,7 +105,7 @@ class RandomReader final : public DrawingReader {
     else
       drawn_.emplace(n_, generator_.engine());
   }
-  // The generator behind so many permutations.
+  // Moves the generator past the draws of so many permutations.
   void pass_rounds(int64_t rounds) {
     for (; rounds_ < rounds; ++rounds_) generator_.discard(samplers::RandomPermutation::words(n_));
   }

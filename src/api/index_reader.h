@@ -1,7 +1,7 @@
 // IndexReader: one rank's indices of one epoch, from any position on.
 //
-// What is read ahead and not used is lost to it; what position() says holds for the indices read so far. One
-// thread at a time.
+// Indices that are read ahead and not used are lost; position() counts all indices read so far. One thread at
+// a time.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,14 @@ class IndexReader {
 std::unique_ptr<IndexReader> order_reader(std::function<Order()> begin, int64_t length, int64_t start,
                                           int64_t steps, int rank, int count);
 
-// What follows is drawn from a generator, from the first index that is read on. `before`: the generator's
-// state before the draws of an epoch that is resumed, as text; the generator goes back there, so that later
-// epochs are those of the run that was left.
+// The readers below draw from a generator, beginning when the first index is read. `before`: the generator's
+// state before the draws of a resumed epoch, as text; the generator goes back to that state, so that later
+// epochs are those of the interrupted run.
 
-// `length` numbers of permutations of 0 .. n - 1, one after the other, from position `start` on, as torch's
-// RandomSampler draws them from a generator of its own: each at its first index, and another one, which
-// nobody sees, behind the end of whole ones. More than 2^31 samples, each once, are computed, not drawn, as
-// in Python.
+// Reads `length` numbers of permutations of 0 .. n - 1, one after the other, from position `start` on, as
+// torch's RandomSampler draws them from a generator of its own. Each permutation is drawn when its first
+// index is read. If `length` ends with a whole permutation, reading its end draws one more, as torch does,
+// and uses no index of it. More than 2^31 samples, each once, are computed, not drawn, as in Python.
 std::unique_ptr<IndexReader> random_reader(int64_t n, int64_t length, int64_t start,
                                            samplers::TorchGenerator& generator, std::string before);
 
@@ -52,7 +52,7 @@ using DrawBlock = std::function<std::vector<int64_t>(samplers::TorchGenerator&)>
 std::unique_ptr<IndexReader> block_reader(DrawBlock draw, int64_t start, samplers::TorchGenerator& generator,
                                           std::string before);
 
-// Steps that each of `ranks` ranks still has when all of them together take `entries` of an order at a step.
+// Steps that each rank still has when all ranks together take `entries` of an order at a step.
 int64_t steps_left(int64_t length, int64_t start, int64_t entries, bool drop_last);
 
 }  // namespace millrace::api

@@ -1,4 +1,4 @@
-// indexed_shards(): plain tar shards, whose samples are files of ImageSamples, numbered shard after shard.
+// indexed_shards(): plain tar shards; their samples are files of ImageSamples, numbered shard after shard.
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -21,8 +21,7 @@ namespace {
 
 using Shard = sources::TarSamples::Shard;
 
-constexpr size_t kOpeners =
-    8;  // shards whose headers are read at once: one that waits for a disk lets others go on
+constexpr size_t kOpeners = 8;  // shards opened at once: one that waits for a disk lets others go on
 
 // The index that `millrace pack` put beside the shard, if it is one of this very content.
 std::optional<sources::TarIndex> index_beside(const io::ByteSource& shard) {

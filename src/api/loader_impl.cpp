@@ -103,7 +103,8 @@ Loader::Impl::~Impl() {
     close();
   } catch (...) {  // a destructor does not throw
   }
-  // exit() inside a dataset's read() destroys what is static inside of its own call.
+  // exit() inside a dataset's read() destroys a static Loader inside a call of that Loader, which cannot end
+  // first.
   const int own = who_.load() == std::this_thread::get_id() ? 1 : 0;
   std::unique_lock lock(mutex_);
   left_.wait(lock, [&] { return visits_ <= own; });

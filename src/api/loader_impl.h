@@ -1,5 +1,5 @@
-// Loader::Impl: epochs over an engine: index lists go to it, batches come back, and where the run is can be
-// asked at any moment.
+// Loader::Impl: epochs over an engine: index lists go to it, batches come back, and any thread may ask for
+// the run's place at any moment.
 //
 //   begin_epoch(): generator ─▶ base seed ─▶ cursor ─▶ engine.submit() ... engine.next() ─▶ deliver() ─▶ the
 //   program
@@ -117,11 +117,11 @@ class MILLRACE_PRIVATE Loader::Impl {
   std::mutex seat_;
   std::atomic<std::thread::id> who_{};  // sits; only that thread can find its own id here
   Phase phase_ = Phase::between;
-  uint64_t iteration_ = 0, ended_iteration_ = 0;  // that next() is in, and whose epoch came to its end
+  uint64_t iteration_ = 0, ended_iteration_ = 0;  // that next() is in; the last one with a complete epoch
   samplers::TorchGenerator rng_;
   std::optional<api::RunState> saved_;  // loaded: the next epoch begins there
   std::unique_ptr<api::IndexCursor> cursor_;
-  int64_t left_out_before_ = 0;  // of the engine's count, what is not of this epoch
+  int64_t left_out_before_ = 0;  // the part of the engine's count that is not of this epoch
   bool ended_ = false;           // the sampler, or the stream, has no more
 
   mutable std::mutex mutex_;  // guards everything below

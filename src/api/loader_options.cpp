@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostThreads = 4096;
 constexpr int kMostAhead = 1 << 20;         // batches, of all threads
-constexpr int64_t kMostStreamed = 1 << 24;  // samples of a batch whose stream has no known end
+constexpr int64_t kMostStreamed = 1 << 24;  // samples of a batch from a stream without a known end
 
 // "threads should be 1 to 4096, but is 0"
 void check_range(const char* name, int64_t value, int64_t least, int64_t most, const char* more = "") {

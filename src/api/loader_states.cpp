@@ -90,8 +90,8 @@ void Loader::Impl::check(const api::RunState& state) const {
 
 api::RunState Loader::Impl::start_of(const std::optional<api::RunState>& saved) {
   const bool goes_on = saved && !saved->finished;
-  // Behind an epoch its generator draws on; in the middle the draw is lost on it, as in Python, and it goes
-  // back.
+  // After an epoch, the saved generator draws on. In the middle of one, the base seed drawn here is not used,
+  // as in Python, and the generator goes back to its saved state.
   if (saved && saved->finished) api::put_back(rng_, saved->generator);
   api::RunState start;
   bool begun = false;

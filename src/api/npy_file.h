@@ -22,8 +22,8 @@ struct NpyHeader {
 
 bool is_npy(std::span<const uint8_t> file);  // by its first bytes
 
-// `file`: all of it. Throws Error(corrupt_data) naming `path` for what is no .npy file, has elements without
-// a DType, or is shorter than its header says.
+// `file`: all of it. Throws Error(corrupt_data) naming `path` if it is no .npy file, has elements without a
+// DType, or is shorter than its header says.
 NpyHeader read_npy_header(std::span<const uint8_t> file, const std::string& path);
 
 }  // namespace millrace::api

@@ -1,7 +1,7 @@
-// SavedState: a loader's state that was loaded, looked at and understood; and what a state is written from.
+// SavedState: a loader's state that was loaded and checked, and the values that a state is written from.
 //
 // The keys and their meaning are those of Python's DataLoader.state_dict() (python/millrace/_loader/states):
-// torchdata's, and "millrace" for what those have no place for. Plain values; each thread its own.
+// torchdata's, and "millrace" for values that those have no place for. Plain values; each thread its own.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct RunState {
   std::optional<uint64_t> sampler_epoch;
   int ranks = 1;
   std::string generator;       // the loader's, as text; empty: the sampler's state has it
-  bool elastic = false;        // of all ranks, who may have been others
+  bool elastic = false;        // merged from all ranks, perhaps of another number
   bool counts_epochs = false;  // the dataset does, in Python
   Place place;
   std::vector<std::vector<int64_t>> again;  // see IndexCursor::again()
@@ -42,13 +42,13 @@ struct RunState {
   json::Value dataset, fetcher;  // of streams: "dataset_state", "fetcher_state"
 };
 
-// What a state belongs to.
+// The dataset, sampler and options that a state belongs to.
 json::Value fingerprint(std::string_view dataset, int64_t length, const std::string& sampler,
                         std::optional<int64_t> batch_size, bool drop_last);
 
 std::string written(const RunState& state);  // with its checksum
-// Throws StateError for what is no loader's state, damaged, or lacks a part; and for what only Python can go
-// on with.
+// Throws StateError for text that is no loader's state, is damaged or lacks a part, and for a state that only
+// Python can go on with.
 RunState read_state(std::string_view text);
 
 }  // namespace millrace::api

@@ -23,8 +23,8 @@ std::string unescaped(std::string_view text) {
   return result;
 }
 
-// Calls `look(place, sign, depth)` for braces and commas that no backslash is before; `depth`: how many
-// braces are open there, its own included. Ends when `look` says true.
+// Calls `look(place, sign, depth)` for braces and commas without a backslash before them; `depth`: how many
+// braces are open there, its own included. Ends when `look` returns true.
 template <class Look>
 void walk(std::string_view text, size_t start, const Look& look) {
   int depth = 0;
@@ -99,7 +99,7 @@ std::optional<Words> range_in(std::string_view inside) {
   return words;
 }
 
-// What a pair of braces with this between them stands for; none if for itself.
+// The words that braces around `inside` expand to; none if the braces are plain text.
 Words options_in(std::string_view inside) {
   if (auto range = range_in(inside)) return std::move(*range);
   std::vector<size_t> commas;

@@ -151,7 +151,8 @@ void ShardStream::go_on(const json::Value& places) {
   if (total_ >= 0) taken_ = total_;
 }
 
-// What the buffer holds behind output `given`, by place in it, when as much was read as that output needed.
+// The numbers of the samples that the buffer holds after `given` outputs, by place in it, if as much was read
+// as the last of these outputs needed.
 std::vector<int64_t> ShardStream::held_behind(int64_t given) {
   std::vector<int64_t> numbers;
   int64_t read = 0;

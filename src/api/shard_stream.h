@@ -4,10 +4,10 @@
 //   next()
 //
 // The order is that of Python's WebDataset(..., shardshuffle=, seed=).shuffle(): a function of (seed, epoch,
-// rank). So are its places, from which either goes on: [shards passed, samples passed of the present one],
-// and of a buffer [samples given, samples in all once they are known, number of the sample that the first
-// place stands before]. What a buffer held is read again. Of plain shards headers and labels are read here,
-// and pictures where they are decoded; of packed ones everything is read here.
+// rank). So are its places, from which Python or C++ can go on: [shards passed, samples passed of the present
+// one], and with a buffer [samples given, samples in all once they are known, number of the next sample after
+// the first place]. The samples that the buffer held are read again. Plain shards: headers and labels are
+// read here, pictures where they are decoded. Packed shards: everything is read here.
 // One thread.
 // Memory: the buffer's samples, and of these only those of packed shards have their bytes.
 #pragma once
@@ -38,11 +38,11 @@ class ShardStream {
   // Both outlive it.
   ShardStream(const std::vector<std::string>& shards, const StreamOptions& options, uint64_t epoch);
 
-  // False at the end. Throws what is wrong with a shard or a sample; the stream has ended then.
+  // False at the end. Throws the error of a shard or a sample; the stream has ended then.
   bool next(StreamedSample& sample);
 
   json::Value places() const;
-  // Before the first next(): goes on at such places. StateError for what is none of this stream.
+  // Goes on at such places; call it before the first next(). StateError for places of another stream.
   void go_on(const json::Value& places);
 
  private:

@@ -12,10 +12,10 @@
 
 namespace millrace::api {
 
-// `state` with its checksum in front: "<crc32> <name> ...", of what it says and the names of its entries.
+// `state` with its checksum in front: "<crc32> <name> ...", of its content and the names of its entries.
 json::Value with_checksum(const json::Value& state);
-// `state` without its checksum. StateError when that does not fit; a state without one is taken as it is.
-// `whose`: for the message.
+// `state` without its checksum. StateError when the checksum does not match; a state without one is taken as
+// it is. `whose`: the state's name in the message.
 json::Value without_checksum(const json::Value& state, std::string_view whose);
 
 // A generator's state as text of about 3.4 kB: zlib in base64. put_back() throws StateError for other text.

@@ -105,7 +105,7 @@ class StreamEngine final : public api::LoaderEngine {
   int64_t epoch_ = 0, drawn_ = 0;  // samples of the epoch
   bool ended_ = false;             // nothing is left to draw,
   bool given_all_ = false;         // nor to give
-  json::Value state_;              // behind the batch given last
+  json::Value state_;              // after the batch given last
 };
 
 class StreamShards final : public Dataset::Impl {

@@ -9,8 +9,8 @@
 namespace millrace::collate {
 namespace {
 
-constexpr size_t kMostValueBytes = 64;             // of larger ones a cache miss is a small part
-constexpr size_t kLeastBytes = size_t{128} << 10;  // what is smaller stays in the cache
+constexpr size_t kMostValueBytes = 64;             // a cache miss is a small part of a larger value's cost
+constexpr size_t kLeastBytes = size_t{128} << 10;  // less than this stays in the cache
 
 bool can_be_interleaved(const ChunkRows::Column& column) {
   return column.row_bytes > 0 && column.row_bytes <= kMostValueBytes &&

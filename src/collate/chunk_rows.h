@@ -1,7 +1,7 @@
 // ChunkRows: a chunk's columns, in the form in which rows are copied from them into batches.
 //
-// Where rows are wanted in any order, columns of small values are interleaved, which copies them; the others
-// are used where they lie, and whoever makes a ChunkRows keeps those alive and in place. Immutable, so any
+// Where rows are wanted in any order, columns of small values are interleaved, which copies them. The other
+// columns are used where they lie; the owner of a ChunkRows keeps them alive and in place. Immutable, so any
 // thread may read.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace millrace::collate {
 
 class ChunkRows {
  public:
-  // `row_bytes` of each row lie behind each other; `item_bytes`: of what they consist of.
+  // `row_bytes` of each row are contiguous; `item_bytes`: of each item in them.
   struct Column {
     const uint8_t* data = nullptr;
     size_t row_bytes = 0, item_bytes = 1;
@@ -42,7 +42,7 @@ class ChunkRows {
 
     bool operator==(const Part&) const = default;
   };
-  // One that is not, as row_gather.h has it.
+  // A column that is not interleaved, as row_gather.h has it.
   struct Apart {
     size_t column = 0;
     RowField field;

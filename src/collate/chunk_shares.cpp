@@ -44,7 +44,7 @@ ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int
   std::vector<Found> found;                  // in the order in which they were met
   std::vector<uint32_t> of(indices.size());  // of each sample, its chunk's place there
   constexpr auto kNone = std::numeric_limits<uint32_t>::max();
-  // A chunk's place there, by the last bits of its number, or behind that.
+  // A chunk's place in `found`, by the last bits of the chunk's number, or in the next free entry.
   std::vector<uint32_t> table(std::bit_ceil(2 * std::min(indices.size(), starts.size()) + 1), kNone);
   for (size_t i = 0; i < indices.size(); ++i) {
     const auto chunk = static_cast<int64_t>(find(indices[i]));

@@ -8,15 +8,15 @@
 
 namespace millrace::collate {
 
-// The samples of a batch, sorted by chunk, those of a chunk in their order: places[bounds[s] .. bounds[s+1])
-// are where those of chunks[s] stand in the batch, and the same part of `rows` are their rows in that chunk.
-// Chunks rise.
+// The samples of a batch, sorted by chunk, in batch order within a chunk. The samples of chunks[s] have the
+// places places[bounds[s] .. bounds[s+1]) in the batch; the same part of `rows` has their rows in that chunk.
+// `chunks` rises.
 struct ChunkShares {
   std::vector<int64_t> chunks, bounds, places, rows;
-  size_t successors = 0;  // samples behind which the batch has the next one of the data
+  size_t successors = 0;  // samples of the batch with an index one above that of the sample before
 };
 
-// `starts`: the first sample of each chunk, and behind the last; rising, at least one. Throws
+// `starts`: the first sample of each chunk, then the end of the last one; rising, at least one entry. Throws
 // Error(out_of_range) for an index that lies in no chunk.
 ChunkShares share_by_chunk(std::span<const int64_t> indices, std::span<const int64_t> starts);
 

@@ -10,8 +10,7 @@
 namespace millrace::collate {
 namespace {
 
-// Rows that one column after the other is copied for: the first cache holds them, and what is written of
-// them.
+// Rows that are copied together, one column after the other: the first cache holds them and their copies.
 constexpr size_t kRowsAtOnce = 32;
 constexpr size_t kBytesAtOnce = size_t{16} << 10;
 
@@ -63,8 +62,8 @@ InterleavedRows::InterleavedRows(std::span<const DenseColumn> columns, int64_t r
     : rows_(rows), offsets_(columns.size()) {
   std::vector<size_t> order(columns.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // Behind each other without gaps: each size is a multiple of its own column's alignment, and so of those
-  // that follow.
+  // The values lie without gaps: each size is a multiple of its own column's alignment, and so of those that
+  // follow.
   std::stable_sort(order.begin(), order.end(),
                    [&columns](size_t a, size_t b) { return columns[a].align > columns[b].align; });
   for (const size_t i : order) {

@@ -16,8 +16,8 @@
 
 namespace millrace::collate {
 
-// `rows` values of `value_bytes` each, behind each other. `align`: what each value's address should be a
-// multiple of; a power of two that divides value_bytes.
+// `rows` values of `value_bytes` each, contiguous. `align`: each value's address should be a multiple of it;
+// a power of two that divides value_bytes.
 struct DenseColumn {
   const uint8_t* data = nullptr;
   size_t value_bytes = 0, align = 1;

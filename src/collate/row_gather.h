@@ -1,6 +1,6 @@
-// Rows of fields that lie in memory: where they are, and copying chosen ones behind each other.
+// Rows of fields that lie in memory: finds chosen rows, and copies them one after the other.
 //
-// Addresses are borrowed: whoever makes a RowField keeps the memory alive and in place. Functions of any
+// Addresses are borrowed: the owner of a RowField keeps the memory alive and in place. Functions of any
 // thread. Rows that lie anywhere cost little more than rows in order: all addresses are known beforehand, so
 // that some rows are fetched into the cache while earlier ones are copied.
 #pragma once
@@ -48,12 +48,12 @@ struct RowCopy {
 };
 
 // Writes the address of each wanted row to `addresses`, of as many elements as `indices`. Indices below zero
-// count from the end. False when one is outside [-samples, samples), or its row is in no table: then what was
-// written means nothing.
+// count from the end. False when one is outside [-samples, samples), or its row is in no table: the addresses
+// are then not valid.
 bool locate_rows(const RowField& field, int64_t samples, std::span<const int64_t> indices,
                  const uint8_t** addresses);
 
-// Copies the rows to `out`, behind each other; they must not overlap it.
+// Copies the rows to `out`, one after the other; they must not overlap it.
 void gather_rows(std::span<const uint8_t* const> rows, size_t row_bytes, uint8_t* out);
 
 // The same, row i to the place at[i] of `out`: a batch is put together from several tables, each with its

@@ -1,12 +1,12 @@
-// RowMaker: what becomes of the rows of one field on their way into a batch, for fields whose rows are not
-// just copied.
+// RowMaker: changes or checks the rows of one field on their way into a batch, for fields that need more than
+// a copy.
 //
 //   row in memory or in a mapped file ──▶ wider elements ──▶ row of the batch
 //                                         checked, and targets that cross a border left out
 //
 // Fixed once made; make() may be called by any thread, several at once, at the cost of the copy. Addresses
-// are borrowed: whoever made it keeps the files mapped. Rows of mapped files are read under core/bus_guard.h,
-// so that a file that was cut short is an Error(corrupt_data) with its name.
+// are borrowed: the owner of a RowMaker keeps the files mapped. Rows of mapped files are read under
+// core/bus_guard.h, so that a file that was cut short is an Error(corrupt_data) with its name.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ struct RowFile {
 
 // Which elements of a row are left out, by writing `value` in their place.
 struct Exclusion {
-  std::optional<int64_t>
-      separator;  // those `behind` elements behind one that equals it (which may lie in front of the row)
+  // Leaves out each element `behind` places past one that equals this; that one may lie before the row.
+  std::optional<int64_t> separator;
   int64_t behind = 1;  // 0 or 1
   int64_t value = -100;
 };
@@ -45,7 +45,7 @@ struct RowMakerOptions {
   base::DType stored = base::DType::i64, made = base::DType::i64;  // the same, or widens(stored, made)
   size_t elements = 0;                                             // of a row
   std::optional<StridedRow>
-      strided;           // how a row's values lie; absent: behind each other. Then nothing but copied
+      strided;           // how a row's values lie; absent: contiguous. If set, rows can only be copied
   bool guarded = false;  // rows lie in mapped files
   std::optional<int64_t> highest;     // no element may be below 0 or above this
   std::optional<Exclusion> excluded;  // also elements that are a file's borders
@@ -60,7 +60,7 @@ class RowMaker {
   size_t stored_bytes() const { return options_.elements * base::dtype_bytes(options_.stored); }  // of a row
   size_t made_bytes() const { return options_.elements * base::dtype_bytes(options_.made); }
 
-  // Writes the rows to `out`, behind each other. `past_caches`: the batch is larger than the caches.
+  // Writes the rows to `out`, one after the other. `past_caches`: the batch is larger than the caches.
   // Throws Error(corrupt_data) for a file that is shorter than it was, and for elements that are not allowed.
   void make(std::span<const uint8_t* const> rows, uint8_t* out, bool past_caches) const;
 

@@ -33,7 +33,7 @@ struct Copier {
     return out;
   }
 
-  // Of each row the runs at `offset` and behind it along `axes`.
+  // Copies the run at `offset` of each row, then the runs that follow along `axes`.
   uint8_t* block(std::span<const uint8_t* const> rows, int64_t offset, std::span<const RowAxis> axes,
                  size_t row_bytes, uint8_t* out) const {
     if (axes.empty()) {

@@ -1,10 +1,10 @@
-// StridedRow: a row whose values do not lie behind each other, such as one of a column-major table or of a
-// picture with its axes swapped.
+// StridedRow: a row of values that are not contiguous, such as a row of a column-major table or of a picture
+// with its axes swapped.
 //
-// Values that do lie together are one run, copied at once. Where the runs of a row are pages apart (column by
-// column), a block of rows is copied run by run: the reads of one run of many rows do not wait for each
-// other, so that their cache misses overlap. Else row by row. Immutable, any thread. Addresses are borrowed;
-// gather() owns nothing while it runs, so it may be left by a jump (core/bus_guard.h).
+// Contiguous values are one run, copied at once. Where the runs of a row are pages apart (column by column),
+// a block of rows is copied run by run: the reads of one run of many rows do not wait for each other, so that
+// their cache misses overlap. Else row by row. Immutable, any thread. Addresses are borrowed; gather() owns
+// nothing while it runs, so it may be left by a jump (core/bus_guard.h).
 #pragma once
 
 #include <cstddef>
@@ -28,13 +28,13 @@ class StridedRow {
   bool operator==(const StridedRow&) const = default;
   bool is_dense() const { return axes_.empty(); }
   size_t row_bytes() const { return row_bytes_; }  // of its values
-  // From a row's address, the first byte of its values, the one behind them, and the value that lies furthest
-  // behind.
+  // Distances from a row's address: of the first byte of its values, of the end of the values, and of the
+  // value at the highest address.
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
   int64_t last_item() const { return end_ - static_cast<int64_t>(item_bytes_); }
 
-  // Writes the rows to `out`, row-major and behind each other; they must not overlap it.
+  // Writes the rows to `out`, row-major and one after the other; they must not overlap it.
   void gather(std::span<const uint8_t* const> rows, uint8_t* out) const;
 
  private:

@@ -1,7 +1,7 @@
-// The inner loops of rows of whole numbers: wider ones written, values looked for.
+// The inner loops for rows of whole numbers: they widen numbers and search for values.
 //
-// Every function exists twice: in `scalar`, which says what is computed, and vectorised by Highway, which
-// picks the best instruction set at run time and gives the same bits. No state, any thread. Rows need not be
+// Every function exists twice: in `scalar`, which defines the result, and vectorised by Highway, which picks
+// the best instruction set at run time and gives the same bits. No state, any thread. Rows need not be
 // aligned to their elements.
 #pragma once
 

@@ -59,8 +59,9 @@ BlockFile::~BlockFile() {
   if (core::fork_generation() == generation_) remember();
 }
 
-// What others verified since the machine started. At the first read, not before: an earlier object of this
-// process may be read until then, and notes what it knows when it goes. Unlocks meanwhile.
+// Marks the blocks that others verified since the machine started. Runs at the first read, not before: an
+// earlier object of this process may be read until then, and notes its verified blocks when it ends. Unlocks
+// meanwhile.
 void BlockFile::recall(std::unique_lock<std::mutex>& lock) {
   if (std::exchange(recalled_, true) || cache_.get() < 0) return;
   lock.unlock();
@@ -73,7 +74,8 @@ void BlockFile::recall(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-// For who opens the entry next. A file that somebody else has written to meanwhile is verified anew.
+// Notes the verified blocks for the next object that opens the entry; notes nothing if another writer has
+// changed the file meanwhile, so that it is verified anew.
 void BlockFile::remember() {
   std::vector<bool> known(blocks_.size());
   FileState as_of;

@@ -1,25 +1,25 @@
 // BlockFile: an object of a store, here in blocks that arrive in any order while others read.
 //
 // Two sides. The fetcher's (Python's threads): take_wanted() says which blocks readers wait for, write()
-// brings bytes, fail() and close() end the waiting. The reader's: reader() gives a ByteSource whose read_at()
-// sleeps until its bytes are here.
+// brings bytes, fail() and close() end the waiting. The reader's: reader() gives a ByteSource; its read_at()
+// sleeps until the bytes are here.
 //
 // Blocks lie in memory (a memfd, with holes where nothing is held) or in a file of the disk cache, which
-// stays; one that the cache's disk has no room for lies in memory. In the disk cache a block is there once
-// its record (checksum) stands in the map file, which all processes of the node share: so a block is either
-// whole or absent, whoever was killed when. A block that was there before is verified before this object
-// first reads it, unless it is known to be right (verified_blocks.h); one that does not match is fetched
-// again.
+// stays; a block goes to memory if the cache's disk has no room for it. All processes of the node share the
+// cache's map file. A block is in the cache once the map has its record (checksum), so a block is either
+// whole or absent, even after a process was killed while it wrote. A block that was in the cache before is
+// verified before this object first reads it, unless it is known to be right (verified_blocks.h); one that
+// does not match its record is fetched again.
 //
 // Invariant: the first `filled` bytes of a block are final and readable. `filled` grows by write() and falls
-// to 0 only when no read and no write has the block pinned: behind a sequential reader, or over
-// `max_held_bytes`. A block that fails its verification is dropped at once: another reader of it verifies it,
-// too, and finds the same. write() takes only what continues a block, so two transfers of the same bytes may
-// race: each byte is stored once.
+// to 0 only when no read and no write has the block pinned: after a sequential reader has passed it, or when
+// more than `max_held_bytes` are held. A block that fails its verification is dropped at once: another reader
+// of it verifies it, too, and finds the same. write() takes only bytes that continue a block, so two
+// transfers of the same bytes may race: each byte is stored once.
 //
-// Locks: `writing_` (one write() at a time), then `mutex_` (everything else); no file is read or written
-// under `mutex_`, but 8-byte records. read_at() wakes at least every 50 ms to call `while_waiting`, which may
-// throw. Readers keep the file alive; a forked child must not wait (Error(unavailable)): nobody fetches
+// Locks: `writing_` (one write() at a time), then `mutex_` (everything else); under `mutex_` no file is read
+// or written, except 8-byte records. read_at() wakes at least every 50 ms to call `while_waiting`, which may
+// throw. Readers keep the file alive; a forked child must not wait (Error(unavailable)): no thread fetches
 // there.
 #pragma once
 
@@ -50,7 +50,7 @@ struct BlockFileOptions {
   int wake_fd = -1;         // an eventfd that is written to when the fetcher should look here; duplicated
   bool sequential = false;  // release the blocks that the reader has passed
   int64_t max_held_bytes =
-      0;  // 0: no bound; else the least recently used blocks in memory go, but what readers wait for
+      0;  // 0: no bound; else the least recently used blocks in memory go, except those readers wait for
   std::function<void()> while_waiting;
 };
 
@@ -61,7 +61,7 @@ struct BlockFileStats {
   int64_t hit_blocks = 0;       // blocks that were in the cache when a reader first came to them
   int64_t miss_blocks = 0;      // blocks that were fetched here
   int64_t verified_blocks = 0;  // cached blocks that were compared with their record
-  int64_t repaired_blocks = 0;  // cached blocks whose bytes did not match their record
+  int64_t repaired_blocks = 0;  // cached blocks that did not match their record
   int64_t waited_ns = 0;        // readers' time in waits
   int64_t position = 0;         // where the last read began
   int64_t passed_block = 0;     // a sequential reader is done with all before it
@@ -84,9 +84,9 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   std::vector<int64_t> take_wanted();   // blocks readers asked for since the last call, in that order
   int64_t filled(int64_t block) const;  // bytes of it that are here
   int64_t next_missing(
-      int64_t block) const;       // first from `block` on that nobody brought or used up; blocks() if none
-  void refresh();                 // looks what other processes brought
-  void fail(const Error& error);  // waiting reads, and later ones of what is absent, throw it
+      int64_t block) const;       // the first from `block` on neither whole nor used up; blocks() if none
+  void refresh();                 // finds the blocks that other processes brought
+  void fail(const Error& error);  // waiting reads, and later reads of absent bytes, throw it
   void close();                   // the same with Error(unavailable)
   BlockFileStats stats() const;
 
@@ -143,15 +143,15 @@ class BlockFile : public std::enable_shared_from_this<BlockFile> {
   // All below: mutex_.
   std::optional<Descriptor> memory_;  // made when the first block needs it
   std::vector<Block> blocks_;
-  bool recalled_ = false;  // asked what is known to be right
+  bool recalled_ = false;  // recall() has run
   std::vector<int64_t> wanted_;
-  std::vector<std::pair<int64_t, int64_t>> pins_;  // ranges of blocks whose bytes are being read or written
+  std::vector<std::pair<int64_t, int64_t>> pins_;  // ranges of blocks that are being read or written
   std::optional<Error> failure_;
   BlockFileStats stats_;
   uint64_t clock_ = 0;
   int64_t last_end_ = -1, ahead_ = 0;  // of reads in a row: where the last one ended, how far to ask ahead
   FileState cache_state_;              // when this object was made or last wrote to the cache's file
-  bool wrote_alone_ = true;            // between these writes nobody else did
+  bool wrote_alone_ = true;            // nobody else wrote between these writes
   int64_t released_ = 0;               // all blocks before are used up or were never here
   int64_t present_ = 0;                // blocks that are whole
   int64_t woken_at_ = 0;               // passed_block of the last wake

@@ -1,4 +1,4 @@
-// The reader's side of BlockFile: waiting, asking, verifying, and leaving behind.
+// The reader's side of BlockFile: waiting, asking, verifying, and releasing blocks.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace millrace::io {
 namespace {
 
 constexpr auto kSlice = std::chrono::milliseconds(50);  // how long an interruption may go unseen
-constexpr int64_t kNearBytes = 1 << 20;  // a read that begins this close behind the last one goes on with it
+constexpr int64_t kNearBytes = 1 << 20;  // a read that begins this close past the last one's end continues it
 constexpr int64_t kMaxAhead = 16 << 20;  // how far reads in a row ask ahead at most
-constexpr int64_t kKeptBlocks = 2;       // stay behind a sequential reader: headers are looked at twice
+constexpr int64_t kKeptBlocks = 2;       // kept before a sequential reader's place: headers are read twice
 constexpr int64_t kWakeBytes = 4 << 20;  // a sequential reader wakes the fetcher when it has passed this much
 
 }  // namespace
@@ -87,9 +87,9 @@ void BlockFile::read(int64_t offset, std::span<uint8_t> into) {
         b.used = ++clock_;
         touch(b);
       } else if (b.filled == length_of(block) && b.on_disk && !b.verified && b.checksum == piece.checksum) {
-        // What lies on disk is not what was put there: it is absent, for all processes, and asked for again.
-        // Others may be verifying it now; waiting until none is would be for ever, when each of them waits
-        // so.
+        // The bytes on disk are not those that were written: the block becomes absent, for all processes, and
+        // is asked for again. Other readers may be verifying it now. This one does not wait for them: if each
+        // waited for the others, none would ever go on.
         constexpr uint64_t kAbsent = 0;
         [[maybe_unused]] const ssize_t put =
             ::pwrite(map_.get(), &kAbsent, sizeof kAbsent, options_.map_offset + block * 8);
@@ -123,8 +123,8 @@ BlockFile::Piece BlockFile::wait_for_piece(std::unique_lock<std::mutex>& lock, i
   const trace::StageScope scope(trace::Stage::read);
   while (!have(first)) {
     if (failure_) throw *failure_;
-    // All that this read needs is asked for at once, but what a sequential reader is given ahead of itself
-    // anyway.
+    // Asks for all that this read needs at once, except for a sequential reader: it gets later blocks ahead
+    // of its reads anyway.
     const int64_t last = options_.sequential ? first : (end - 1) / options_.block_bytes;
     for (int64_t block = first; block <= last; ++block)
       if (!have(block)) want(block);
@@ -156,8 +156,8 @@ bool BlockFile::verify(const Piece& piece, int64_t offset, std::span<uint8_t> in
                       into);
 }
 
-// Takes note of where the reader is: what is behind a sequential one goes; what reads in a row need next is
-// asked for. Needs mutex_.
+// Notes the reader's place: drops the blocks that a sequential reader has passed; asks for the blocks that
+// reads in a row need next. Needs mutex_.
 void BlockFile::move_to(int64_t offset) {
   const bool goes_on = last_end_ >= 0 && offset >= last_end_ && offset - last_end_ <= kNearBytes;
   stats_.position = offset;

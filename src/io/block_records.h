@@ -1,5 +1,5 @@
-// What an entry of the disk cache has on its disk: blocks, and a record of 8 bytes each in the map: a mark,
-// and the block's CRC32C.
+// An entry of the disk cache, as it lies on disk: blocks, and in the map a record of 8 bytes for each: a
+// mark, and the block's CRC32C.
 #pragma once
 
 #include <unistd.h>
@@ -16,7 +16,7 @@
 namespace millrace::io {
 
 constexpr uint64_t kPresent =
-    0x4d495243ull << 32;  // upper half of a record whose block is there; the lower is its checksum
+    0x4d495243ull << 32;  // upper half of a present block's record; the lower half is its checksum
 
 inline bool is_present(uint64_t record) { return (record & ~0xffffffffull) == kPresent; }
 

@@ -1,6 +1,6 @@
-// ByteSource: bytes that stand still and can be read anywhere: a file, or an object in a store.
+// ByteSource: bytes that do not change and can be read at any offset: a file, or an object in a store.
 //
-// Immutable from outside; any number of threads read at once, into memory of theirs. read_at() gives all
+// Immutable from outside; any number of threads read at once, into their own memory. read_at() gives all
 // bytes asked for or throws: Error(corrupt_data) past the end, Error(not_found | system) with errno for
 // files. A source that waits for its bytes (a store's) is woken when they come, when they cannot, and when it
 // is closed.

@@ -15,7 +15,7 @@ namespace millrace::io {
 namespace {
 
 constexpr size_t kLeastBuffer = 4 << 10, kMostBuffer = 256 << 10;
-constexpr size_t kDirect = 16 << 10;  // what is at least this long is not copied through the buffer
+constexpr size_t kDirect = 16 << 10;  // reads of at least this length bypass the buffer
 
 class PlainStream final : public ByteStream {
  public:
@@ -63,7 +63,7 @@ class PlainStream final : public ByteStream {
     return bytes;
   }
 
-  // Large payloads are read directly, so behind one of them only its padding and the next header are wanted.
+  // Large payloads are read directly, so after one of them only its padding and the next header are wanted.
   void fill(size_t left) {
     if (!buffer_) buffer_ = std::make_unique_for_overwrite<uint8_t[]>(kMostBuffer);
     const size_t bytes = std::min(next_fill_, left);

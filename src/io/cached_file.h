@@ -1,20 +1,21 @@
-// CachedFile: an object that the disk cache has whole, read as a local file is: by whoever reads, without
-// fetcher, thread or lock.
+// CachedFile: an object that the disk cache has whole, read as a local file is: in the reading thread,
+// without fetcher, helper thread or lock.
 //
-// What is verified when. A block is compared with its record (CRC32C) when it is read first, all of it,
-// before a byte of it is given to anybody; not again by this object, and not at all if it is known to be
-// right (verified_blocks.h). What this object found goes to the others of the node when it ends. A block that
-// does not match, or that the disk does not give, ends this way of reading: from there on all reads go to
-// `otherwise()`, which fetches it again and is the same version of the object.
+// Verification: the first read of a block compares all of it with its record (CRC32C) before it gives out a
+// byte. This object does not compare the block again, and not even once if it is known to be right
+// (verified_blocks.h). When this object ends, it tells the other processes of the node which blocks it
+// verified. After a block that does not match, or that the disk does not give, all reads go to the source
+// from `otherwise()`, which fetches the block again and is the same version of the object.
 //
-// An entry is in use while this lives. To open one takes no lock of the folder: who evicts holds the map's
-// lock alone until both files are unlinked, and who makes an entry anew unlinks the data file first. So a map
-// that is locked here and still has a name when the data file is open goes with that data file.
+// An entry is in use while this object lives. Opening one takes no lock of the folder: a process that evicts
+// the entry holds the map's lock exclusively until both files are unlinked, and a process that makes the
+// entry anew unlinks the data file first. So a map that is locked here, and still has a name once the data
+// file is open, belongs to that data file.
 //
-// Flags only grow, and each is set by who did what it says, so threads may race for them: a block is then
-// verified twice. `otherwise` runs once, under a lock that only those who need what it gives wait for; it may
-// need the interpreter, so reads must come without that one's lock. A forked child reads on, but what would
-// have to be fetched: Error(unavailable).
+// Flags are set and never cleared, each by the thread that did the work it names, so threads may race for
+// them: a block is then verified twice. `otherwise` runs once, under a lock that only reads that need its
+// result wait for. It may need the interpreter, so call read_at() without the interpreter's lock. A forked
+// child can go on reading; a read that would have to fetch throws Error(unavailable).
 #pragma once
 
 #include <atomic>
@@ -51,7 +52,8 @@ struct CachedFileOptions {
 
 class CachedFile final : public ByteSource {
  public:
-  // nullptr: it is not there, not whole, of another version, or about to go. Some ten system calls.
+  // nullptr: the entry is absent, not whole, of another version, or about to be evicted. Some ten system
+  // calls.
   static std::shared_ptr<const ByteSource> open(CachedFileOptions options);
   CachedFile(CachedFileOptions options, std::unique_ptr<EntryLock> map, Descriptor data,
              std::vector<uint8_t> records);

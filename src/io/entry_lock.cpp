@@ -33,7 +33,7 @@ Held& held = *new Held;
 }  // namespace
 
 EntryLock::EntryLock(const std::string& map_path) : generation_(core::fork_generation()) {
-  const std::lock_guard lock(held.mutex);  // opened and known at once, whoever forks when
+  const std::lock_guard lock(held.mutex);  // so that no fork() comes between open() and insert()
   const int fd = ::open(map_path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
   if (::flock(fd, LOCK_SH | LOCK_NB) != 0) {

@@ -1,8 +1,8 @@
 // EntryLock: says to all processes that an entry of the disk cache is in use: flock(LOCK_SH) on its map.
 //
 // It ends with this object or with the process, whichever is first. A forked child inherits the descriptor,
-// and with it the lock; it closes its copy at once, so that who reads there does not keep the entry of a
-// parent that was killed. Any thread. Cost: three system calls.
+// and with it the lock; it closes its copy at once, so that a reader there does not keep the entry in use
+// after the parent was killed. Any thread. Cost: three system calls.
 #pragma once
 
 #include <cstdint>

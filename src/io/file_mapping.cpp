@@ -62,7 +62,7 @@ struct MapQuery {
 };
 static_assert(sizeof(MapQuery) == 104);
 
-// Whether no file lies behind the address; false, too, where the system cannot tell.
+// Whether the address is not mapped from a file; also false where the system cannot tell.
 bool is_anonymous(const void* address) {
   const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (maps < 0) return false;

@@ -1,9 +1,10 @@
-// FileMappings: which files stretches of this process's memory are mapped from, whoever mapped them.
+// FileMappings: which files stretches of this process's memory are mapped from, no matter which code mapped
+// them.
 //
 // A tensor or array does not say that its memory is a file's, and reading one that was cut short is SIGBUS:
-// so the system is asked. New systems say of one address that no file is behind it; the list of all mappings
-// is read once, for the first address of a file (some 1 ms in a process with torch). Mappings made after that
-// are not seen. One thread at a time.
+// so this asks the system. New systems can say of one address that it is not mapped from a file; else the
+// list of all mappings is read, once, for the first address of a file (some 1 ms in a process with torch).
+// Mappings made after that are not seen. One thread at a time.
 #pragma once
 
 #include <sys/types.h>

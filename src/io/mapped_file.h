@@ -19,7 +19,7 @@ class MappedFile {
  public:
   enum class Access : uint8_t { normal, sequential, random };
 
-  // Throws Error(not_found) or Error(system), for what is no regular file, too.
+  // Throws Error(not_found) or Error(system), also for a path that is not a regular file.
   explicit MappedFile(std::string path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -1,14 +1,14 @@
-// ReadAhead: reads into given memory, by a thread of its own and by whoever waits for one of them.
+// ReadAhead: reads into given memory, in a thread of its own and in the thread that waits for one of them.
 //
 // One thread copies a cached file no faster than it can; two copy nearly twice as fast, and the first waits
-// for no disk. Invariant, under the lock: jobs are taken in order of their numbers; only who took one touches
-// its memory, until it is done; all jobs are of one source. finish() takes waiting jobs itself, the one it
-// wants first, so it never waits for a thread that has not begun.
+// for no disk. Invariant, under the lock: jobs are taken in order of their numbers; only the thread that took
+// a job touches its memory, until the job is done; all jobs are of one source. finish() takes waiting jobs
+// itself, the one it wants first, so it never waits for a thread that has not begun.
 // One thread at a time calls add(), finish() and drop(). The thread starts with the first job and serves one
 // source after the other.
 // Ends: the destructor waits for the read under way, which the source's close() cuts short; jobs not begun
-// are dropped. It belongs to a reader that belongs to a consumer, so nobody ends it beside add() and
-// finish(). Not for use in a forked child, where in_child() is true: there it is to be leaked.
+// are dropped. Its owner is a consumer's reader, so it is never destroyed during add() or finish(). Not for
+// use in a forked child, where in_child() is true: there it is to be leaked.
 #pragma once
 
 #include <condition_variable>

@@ -20,9 +20,9 @@ void save_file(const std::string& path, std::span<const std::span<const uint8_t>
 // `before`: of the bytes in front, a multiple of 8 of them.
 uint64_t checksum(std::span<const uint8_t> bytes, uint64_t before = 0xCBF29CE484222325u);
 
-// A checksum over some places of a file, its beginning and end among them, and over its size: what is kept
-// beside a file tells by it that another one took the file's place, with any time. Sixteen reads of 4 KiB.
-// Throws what the source throws.
+// A checksum over a file's size and over some of its places, its beginning and end among them. Data kept
+// beside a file stores this mark, to detect another file in its place, whatever the time of that one. Sixteen
+// reads of 4 KiB. Throws what the source throws.
 uint64_t content_mark(const ByteSource& source);
 
 }  // namespace millrace::io

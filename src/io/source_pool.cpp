@@ -12,9 +12,8 @@ class SourcePool::Pooled final : public ByteSource {
   Pooled(std::shared_ptr<SourcePool> pool, std::string name, int64_t size, Open open)
       : pool_(std::move(pool)), name_(std::move(name)), size_(size), open_(std::move(open)) {}
   ~Pooled() override {
-    if (core::fork_generation() !=
-        pool_
-            ->generation_) {  // the lock may have been copied while it was held; what is open is the parent's
+    if (core::fork_generation() != pool_->generation_) {
+      // In a forked child. The lock may have been copied while it was held; open sources are the parent's.
       [[maybe_unused]] const auto* const left = new std::shared_ptr<const ByteSource>(std::move(current_));
       return;
     }
@@ -67,7 +66,7 @@ std::shared_ptr<const ByteSource> SourcePool::opened(const Pooled& source) {
   const std::lock_guard opening(source.opening_);
   if (auto there = current()) return there;
   auto fresh = source.open_();
-  std::shared_ptr<const ByteSource> gone;  // closed behind the lock
+  std::shared_ptr<const ByteSource> gone;  // closed without the lock
   {
     const std::lock_guard lock(mutex_);
     if (open_.size() >= max_open_) {

@@ -1,14 +1,15 @@
 // SourcePool: any number of sources of which only a few are open at once, so that thousands of objects of
 // stores cost the descriptors and the memory of `max_open`.
 //
-// What add() returns reads like any other source. A read opens it where it is not open, and lets go of the
-// one whose last read began longest ago; one that is let go stays open until its reads end, so at most
-// max_open and one per reading thread are. Threads that find a source closed open it once, the others wait;
-// who fails to open it throws what `open` threw, and the next one tries again.
+// What add() returns reads like any other source. A read opens the source if it is closed, and lets go of
+// another one if max_open are open: the one not read for longest, by the start of its last read. A source let
+// go stays open until its reads end, so at most max_open plus one per reading thread are open. If several
+// threads find a source closed, one opens it and the others wait; if `open` throws, that thread throws the
+// same error, and the next thread tries again.
 //
 // Locks: `opening` of a source, held while its `open` runs, then `mutex_` (which are open, in which order),
-// under which nothing is opened, closed or read. `open` may need the interpreter, so reads must come without
-// its lock. Sources keep the pool. In a forked child they throw Error(unavailable).
+// under which nothing is opened, closed or read. `open` may need the interpreter, so call read_at() without
+// the interpreter's lock. Sources keep the pool alive. In a forked child they throw Error(unavailable).
 #pragma once
 
 #include <cstddef>

@@ -35,7 +35,7 @@ class GzipUnpacker final : public Unpacker {
         if (between_members_) return 0;
         fail_unpacking(input_, "the gzip content ends in its middle");
       }
-      if (between_members_ && *zlib_.next_in == 0) {  // padding behind the last member, as gzip itself allows
+      if (between_members_ && *zlib_.next_in == 0) {  // padding after the last member, as gzip itself allows
         ended_ = true;
         break;
       }

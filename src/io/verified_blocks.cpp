@@ -1,4 +1,4 @@
-// A note: 36 characters of the boot's id, the file's state (24 bytes), the bits, CRC32C of what is before.
+// A note: 36 characters of the boot's id, the file's state (24 bytes), the bits, CRC32C of all before it.
 #include "io/verified_blocks.h"
 
 #include <fcntl.h>

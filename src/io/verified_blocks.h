@@ -1,22 +1,22 @@
-// Which blocks of the disk cache's entries were found right since the machine started: told by each process
-// of the node to the next, so that only the first one compares what is in memory anyway, and the others read
+// Notes which blocks of the disk cache's entries were verified since the machine started. Each process of the
+// node tells the next one, so only the first compares blocks that are in memory anyway, and the others read
 // at a local file's speed.
 //
-// The note lies in the entry's map, behind the records: a bit per block, the boot, the data file's state, and
-// a checksum of all this. A block is taken for verified only if
+// The note lies in the entry's map, past the records: a bit per block, the boot, the data file's state, and a
+// checksum of all this. A block is taken for verified only if
 // - a process of this boot wrote it, or compared it with its record: what a crash of the machine left half
 // written is compared again;
 // - nobody wrote to the data file since (its inode, and the times it was written and changed at, which
 // utime() cannot put back);
-// - all of it is in memory when the note is read: what comes from the disk is compared by every process that
-// opens the entry. Whatever else happens to a note (two writers at once, kill -9, a full disk), its checksum
-// makes it worth nothing.
+// - all of it is in memory when the note is read: every process that opens the entry compares blocks from the
+// disk. A note damaged in another way (two writers at once, kill -9, a full disk) does not match its checksum
+// and is ignored.
 //
-// What is trusted: memory; the kernel's page cache, with what it reads ahead for a reader that then does not
-// come; and whoever may write to the cache's folder, who could change the records as well.
+// Trusted: memory; the kernel's page cache, including bytes that it read ahead and no process took; and every
+// program with the right to write to the cache's folder, as it could change the records as well.
 //
-// Cost: microseconds to ask what is in memory, and before Linux 6.5 some 20 per MiB of the entry. Any thread,
-// no state.
+// Cost: microseconds to ask which pages are in memory; before Linux 6.5, some 20 microseconds per MiB of the
+// entry. Any thread, no state.
 #pragma once
 
 #include <cstddef>

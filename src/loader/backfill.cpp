@@ -27,7 +27,8 @@ bool Backfill::fill(int64_t deadline_ns) {
     if (hole.error) break;
     if (base::now_ns() >= deadline_ns) return false;
   }
-  // What is behind was taken as a filler itself: its failure is listed at the hole that tried it.
+  // The later failures are of rows that were taken as fillers; each of these failures is listed at the hole
+  // that tried the row.
   task_.failures.resize(next_);
   return true;
 }

@@ -1,8 +1,8 @@
 // Backfill: the rule of ErrorPolicy::skip, for one complete batch.
 //
-// A row that could not be read is a hole. Skipped samples are met in the order of (batch, row); each takes
-// the last position not yet used of everything submitted in this epoch, again and again while that one cannot
-// be read either. So the other rows stay where they are, the epoch ends early, and the last batches shrink or
+// A row that could not be read is a hole. Holes are filled in the order of (batch, row); each takes the last
+// position not yet used of everything submitted in this epoch, again and again while that sample cannot be
+// read either. So the other rows stay where they are, the epoch ends early, and the last batches shrink or
 // vanish. A filler keeps the key it was submitted with. Runs in the consumer, on batches in order: the result
 // does not depend on the workers. One thread.
 #pragma once
@@ -18,14 +18,14 @@ namespace millrace::loader {
 
 class Backfill {
  public:
-  // `task` is complete, was taken out of `queue`, and its failures are sorted by row, none behind its rows.
+  // `task` is complete, was taken out of `queue`, and its failures are sorted by row, none past its last row.
   // All outlive this.
   Backfill(BatchTask& task, ordered::Queue& queue, RowWorker& worker)
       : task_(task), queue_(queue), worker_(worker) {}
 
   // Works until all holes are filled (true) or the deadline has passed (false: call again). Afterwards
-  // task.rows() is what is left and task.failures holds what was tried in vain, in order. A batch that has an
-  // error is left as it is.
+  // task.rows() counts the rows that are left, and task.failures lists the samples tried in vain, in order. A
+  // batch with an error is left as it is.
   bool fill(int64_t deadline_ns);
 
  private:

@@ -1,7 +1,8 @@
 // BatchTask: one submitted batch on its way through the queue: its keys, its slot, and what went wrong.
 //
-// A row is a unit of ordered::Batch, which says who may touch the members that it has; for the others it is
-// written here at each group. The consumer settles what the queue has handed out, and hands it on.
+// A row is a unit of ordered::Batch, which says which threads may touch its members; for the members added
+// here, a comment at each group says it. The consumer settles the batches that the queue has handed out, and
+// hands them on.
 #pragma once
 
 #include <atomic>
@@ -35,13 +36,13 @@ class RowAside {
   virtual ~RowAside() = default;
 };
 
-// Where a row is written: row `row` of a batch of `rows`, whose parts lie one behind the other, each a dense
-// block of all rows.
+// Where a row is written: row `row` of a batch of `rows` rows. The batch's parts lie one after the other,
+// each a dense block of all rows.
 struct RowMemory {
   uint8_t* batch = nullptr;
   size_t row = 0, rows = 1;
 
-  // `bytes` of it, behind parts that have `before` bytes a row.
+  // The row's place in a part with `bytes` per row, past parts with `before` bytes per row.
   uint8_t* part(size_t before, size_t bytes) const { return batch + before * rows + bytes * row; }
 };
 
@@ -65,11 +66,11 @@ struct BatchTask final : ordered::Batch {
   // another shape goes to `elsewhere` (so that its errors still show) and makes first_error() speak. The
   // batch has its slot. Any thread, own rows.
   RowMemory place(int64_t row, const transforms::OutputShape& row_shape, std::vector<uint8_t>& elsewhere);
-  // The same of a ragged batch, whose rows have any shapes; `parts`: of the row, if it has several.
+  // The same for a ragged batch: its rows may have any shapes; `parts`: of the row, if it has several.
   RowMemory place_ragged(int64_t row, const transforms::OutputShape& row_shape,
                          std::vector<transforms::OutputShape> parts);
 
-  // What went wrong at a row is the batch's from now on; `failure` is as new. Any thread.
+  // Moves a row's failure into the batch; `failure` is as new afterwards. Any thread.
   void take(RowFailure& failure);
 
   // The first error of a complete batch, in the order in which one thread would have met them: rows, then

@@ -62,7 +62,7 @@ struct SkippedRow {
   SampleError error;
 };
 
-// A row of a batch whose rows have shapes of their own: its parts lie one behind another.
+// A row of a batch in which each row has its own shape; the row's parts lie one after another.
 struct RaggedRow {
   size_t block = 0, offset = 0;                // where it begins: bytes in Batch::block()
   std::vector<transforms::OutputShape> parts;  // dense each; none: the row was left out
@@ -76,8 +76,8 @@ struct Batch {
   int64_t block_rows = 0;                      // block_rows x its shape, of which the first `rows` count
   base::DType type = base::DType::f32;
   core::Lease images;                // rows x shape elements, dense
-  std::vector<RaggedRow> ragged;     // in place of that, of sources whose rows are ragged: each of them
-  std::vector<core::Lease> further;  // the ragged rows' blocks behind that
+  std::vector<RaggedRow> ragged;     // instead of dense rows: one entry per row, of sources with ragged rows
+  std::vector<core::Lease> further;  // the ragged rows' blocks after `images`
   std::vector<int64_t> labels;
   std::vector<SkippedRow> skipped;  // by row; `leave` only
   std::vector<RowKey> keys;  // which sample each row became in the end, and as which occurrence of its index
@@ -86,7 +86,7 @@ struct Batch {
   const core::Lease& block(size_t number) const { return number == 0 ? images : further[number - 1]; }
 };
 
-// More are only counted: of a data set that is largely unreadable, they would fill the memory, epoch by
+// Further errors are only counted: those of a largely unreadable data set would fill the memory, epoch by
 // epoch.
 inline constexpr size_t kMostErrors = 1000;
 
@@ -119,7 +119,7 @@ class DataLoader {
                                             const LoaderOptions& options);
   virtual ~DataLoader() = default;
 
-  // Throws away what is outstanding and begins an epoch; batch ids and occurrences start from 0 again.
+  // Drops the outstanding batches and begins an epoch; batch ids and occurrences start from 0 again.
   virtual void start_epoch(uint64_t seed, uint64_t epoch) = 0;
   // One batch's indices (root dataset); negative ones count from the end. One outside [-n, n) is that row's
   // Error(out_of_range).
@@ -127,8 +127,8 @@ class DataLoader {
   // and fixed shape, else Error(invalid_argument).
   // `form`: of its rows, of a dataset that has forms; Error(invalid_argument) when it has none such.
   virtual void submit(std::vector<int64_t> indices, BatchMix mix = {}, size_t form = 0) = 0;
-  // Indices that came before, when an epoch begins in its middle: they count for the occurrences of later
-  // ones.
+  // Counts the indices that came before, when an epoch begins in its middle, for the occurrence numbers of
+  // later ones.
   virtual void skip(std::span<const int64_t> indices) = 0;
   // No further submit() in this epoch. Under `skip`, batches are handed out only after this (the tail must be
   // known).

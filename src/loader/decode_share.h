@@ -1,11 +1,11 @@
 // DecodeShare: which pictures worker threads leave to a device's decoder, and the account of those that wait
 // for it.
 //
-// What waits is bounded in bytes, twice by `most_bytes`: decoded, on the device; and as files, in the memory
-// of the host, with the buffers that are kept for the next ones. With `balances`, a share of the pictures is
-// left that keeps both sides busy: if a thread takes `c` for a picture that it makes and `l` for one that it
-// leaves, and the device `d` to decode one and `r` for each row of the batch besides (copying, augmenting),
-// then of each batch
+// The pictures that wait are bounded in bytes, twice by `most_bytes`: decoded, on the device; and as files,
+// in the memory of the host, with the buffers that are kept for the next ones. With `balances`, a share of
+// the pictures is left that keeps both sides busy: if a thread takes `c` for a picture that it makes and `l`
+// for one that it leaves, and the device `d` to decode one and `r` for each row of the batch besides
+// (copying, augmenting), then of each batch
 //   share = (c - threads x r) / (threads x d + c - l)
 // makes both end at the same time, the device a little before. All are measured as they go, so whatever else
 // slows a side down counts too; until the device was measured, a few pictures at a time try it. Without
@@ -68,7 +68,7 @@ class DecodeShare {
   std::vector<io::FileBuffer> spare_;  // the one that came back last is at the end
 };
 
-// A JPEG that was left to the device, with what is to be done there. Gives its place back when it ends.
+// A JPEG that was left to the device, with the work to be done there. Gives its place back when it ends.
 struct LeftPicture final : RowAside {
   LeftPicture(std::shared_ptr<DecodeShare> of, DecodeShare::Bytes takes)
       : share(std::move(of)), bytes(takes) {}

@@ -142,7 +142,7 @@ void DeviceBatches::land() noexcept {
                         now - std::max(done.rest_start_ns, rest_start), done.rows);
     last_end_ns_ = now;
     copier_.reap();
-  } catch (...) {  // the device is lost: whatever is asked of it next says so, to somebody who can be told
+  } catch (...) {  // the device is lost: the next call on it throws, where a caller can take the error
   }
 }
 

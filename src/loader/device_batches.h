@@ -29,7 +29,7 @@ class DeviceBatches {
   DeviceBatches(const Views& views, std::shared_ptr<device::Device> device, DeviceDecoding decoding,
                 std::shared_ptr<DecodeShare> share);
 
-  // Queues the decoding of the task's asides; returns the rows whose pictures the decoder cannot do.
+  // Queues the decoding of the task's asides; returns the rows with pictures that the decoder cannot decode.
   std::vector<int64_t> decode(BatchTask& task);
   // Queues the rest of the batch that was decoded last, and waits for the one before it.
   device::BatchCopier::Ticket finish(Batch batch, DeviceBatch& out);
@@ -47,7 +47,7 @@ class DeviceBatches {
     std::shared_ptr<device::DeviceMemory> memory;
     std::vector<device::DecodedPicture> pictures;
     std::vector<std::vector<device::Augmentation>> augmentations;  // of each view, by row
-    device::BatchCopier::Ticket ticket;                            // behind the decoding
+    device::BatchCopier::Ticket ticket;                            // after the decoding
     int64_t count = 0, start_ns = 0;
   };
   struct OnStream {

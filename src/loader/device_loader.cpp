@@ -122,7 +122,7 @@ class DeviceLoader::Impl {
       ready_batch_.notify_all();
     }
     if (on_own_thread() || seat_.holds_current())
-      return;  // the destructor, on another thread or behind that call, does the rest
+      return;  // the destructor, on another thread or after that call, does the rest
     const auto sitting = seat_.last();
     threads_.join();
     engine_.close();

@@ -4,19 +4,20 @@
 //   submit() -> Engine: threads read, draw, and make a row or leave its file -> device thread -> queue of
 //   batches -> next()
 //
-// The engine is the one of the CPU (engine.h), so order, draws and error policies are its own. Its workers
+// The engine is that of the CPU's loader (engine.h), with its order, draws and error policies. Its workers
 // write finished rows into a page-locked slot, or leave pictures aside (decode_share.h). The device thread is
-// the engine's only consumer. For each batch it queues on one stream: the decoding of what was left; then,
-// when all rows are settled, the copies of finished rows and the fused augmentation of decoded ones into the
-// batch; then the ticket. What the decoder cannot do comes back to the engine, which makes it on the CPU:
-// errors are those of the CPU.
+// the engine's only consumer. For each batch it queues on one stream: the decoding of the pictures left
+// aside; then, when all rows are settled, the copies of finished rows and the fused augmentation of decoded
+// ones into the batch; then the ticket. Pictures that the decoder cannot decode go back to the engine, which
+// decodes them on the CPU: errors are those of the CPU.
 //
-// Invariant, who may use memory again:
-//  1. the batch in the device's memory is written on the copier's stream and read on the consumer's: that
-//     waits for the ticket, and the memory is named as used there before it can be freed;
+// Invariant, when memory may be used again:
+//  1. the batch in the device's memory is written on the copier's stream and read on the consumer's stream.
+//     The consumer's stream waits for the ticket, and the memory is named as used on that stream before it
+//     can be freed;
 //  2. decoded pictures and workspaces live on the copier's stream only, so they are freed as soon as their
 //     work is queued;
-//  3. slots and files are kept by the copier until the work that was queued behind them is done, whatever
+//  3. the copier keeps slots and files until the work that was queued after them is done, no matter what
 //     became of their batch;
 //  4. a ticket comes back to the device thread, under the lock, before its event is recorded again.
 // Bound: on the host slots, and `decoded_bytes` of files that wait for the device; on the device `ahead`
@@ -24,8 +25,9 @@
 // Threads: start_epoch, submit, skip, end_epoch and next from one at a time; stats() and close() from any.
 // Ends: close() or the destructor follow core/consumer_seat.h: they mark and wake; a next() on another thread
 // comes out with Error(unavailable), or with the batch that it was handing out; the device thread stops after
-// the batch in its hands; then they join it, close the engine, wait for the device and drop what nobody took.
-// In a forked child every call is refused with Error(unavailable), and the destructor does nothing.
+// the batch in its hands; then they join it, close the engine, wait for the device and drop the batches that
+// nobody took. In a forked child every call is refused with Error(unavailable), and the destructor does
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -96,7 +98,7 @@ class DeviceLoader {
   Status next(DeviceBatch& out, int timeout_ms);
   void close();
   LoaderStats stats() const;
-  LoaderSnapshot snapshot() const;                  // of the engine, whose consumer is the device thread
+  LoaderSnapshot snapshot() const;                  // of the engine; its consumer is the device thread
   std::vector<trace::StageReading> clocks() const;  // the device thread's is the last
   int64_t left_to_device() const;                   // pictures so far
 

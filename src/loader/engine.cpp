@@ -43,7 +43,7 @@ void Engine::close() {
   seat_.close();
   queue_->close();
   if (on_own_thread() || seat_.holds_current())
-    return;  // the destructor, on another thread or behind that call, does the rest
+    return;  // the destructor, on another thread or after that call, does the rest
   const auto sitting = seat_.last();
   threads_.join();
   filler_.reset();

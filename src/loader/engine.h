@@ -8,10 +8,10 @@
 // Threads: the consumer's calls from one thread at a time, but submit() and end_epoch() also while another is
 // in next(); stats(), snapshot() and set_limits() from any (their own locks), and close() from any at any
 // moment.
-// Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit. It empties the queue, workers
-// come out behind their row, and a consumer inside next() behind its row, with Error(unavailable); then it
-// joins, and drops what the consumer had in its hands. The destructor does the same. Leases that users hold
-// live on by themselves.
+// Ends: close() follows core/consumer_seat.h: next() and start_epoch() sit. It empties the queue; workers
+// stop after their row, and a consumer inside next() leaves after its row, with Error(unavailable). Then it
+// joins the workers, and drops the batch that the consumer was working on. The destructor does the same.
+// Leases that users hold live on by themselves.
 #pragma once
 
 #include <atomic>

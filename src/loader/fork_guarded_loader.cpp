@@ -1,4 +1,4 @@
-// make_loader: an Engine behind a guard against use in a forked child.
+// make_loader(): an Engine with a guard against use in a forked child.
 
 #include <string>
 #include <utility>

@@ -52,7 +52,7 @@ void Mixture::arrived(int64_t row, uint8_t* batch) {
   const int32_t own = static_cast<int32_t>(row), follower = followers_[static_cast<size_t>(row)];
   for (const int32_t out : {own, follower}) {
     const auto at = static_cast<size_t>(out);
-    // Acquired from, and released to, whoever brings the other half.
+    // Acquires from, and releases to, the thread that brings the other half.
     const int before = halves_[at].fetch_add(1, std::memory_order_acq_rel);
     if (before == 0) continue;  // a row that is its own partner arrives twice, here
     mixer_.mix(half(out), half(mix_.partners[at]), mix_.mix,

@@ -3,8 +3,8 @@
 // Row i of the batch is made of row i half done and of row partners[i] half done (transforms/row_mix.h).
 // Invariants:
 //  - Half-done rows are written once, each by the worker that holds the row, and not changed afterwards.
-//  - Whoever brings the second of a row's two halves mixes it, before the row in its hands is settled: when
-//    all rows of the batch are settled, all are mixed.
+//  - The thread that brings the second of a row's two halves mixes that row, before it settles the row in its
+//    hands. So when all rows of the batch are settled, all are mixed.
 //  - The memory of the half-done rows goes when the last row is mixed, or with the batch.
 #pragma once
 
@@ -41,7 +41,7 @@ class Mixture {
   const BatchMix mix_;
   const transforms::RowMixer& mixer_;
   const size_t row_bytes_;
-  std::vector<int32_t> followers_;  // of each row, the one whose partner it is
+  std::vector<int32_t> followers_;  // of each row, the row that has it as partner
   std::vector<std::atomic<uint8_t>> halves_;
   std::atomic<int64_t> unmixed_;
   std::once_flag made_;

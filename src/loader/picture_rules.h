@@ -1,5 +1,5 @@
-// PictureRules: what a fallback decoder may say of pictures that the engine's codecs decode themselves. A
-// FallbackDecoder that is one, too, is asked.
+// PictureRules: a fallback decoder's rules for pictures that the engine's codecs decode themselves. The
+// engine asks a FallbackDecoder that also is a PictureRules.
 //
 // Called from several threads; throws Error(corrupt_data).
 #pragma once
@@ -21,7 +21,7 @@ class PictureRules {
   // PNGs with more text, or a longer profile, are the fallback's.
   virtual codecs::PngTextLimits png_texts() const { return {}; }
   virtual void check_size(int32_t width, int32_t height, const std::string& path) const = 0;
-  // Whether a JPEG whose header the codecs refuse is a picture at all.
+  // Whether a JPEG with a header that the codecs refuse is a picture at all.
   virtual bool identifies(std::span<const uint8_t> bytes) const = 0;
 };
 

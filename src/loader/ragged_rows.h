@@ -1,11 +1,11 @@
-// RaggedRows: the memory of a batch whose rows have shapes of their own.
+// RaggedRows: the memory of a batch in which each row has its own shape.
 //
-// Rows lie one behind another in the order in which they come, each at a whole cache line: in the batch's
+// Rows lie one after another in the order in which they come, each at a whole cache line: in the batch's
 // slot, and, when that is full, in further blocks of the same kind of memory. A row is written where it
 // stays; nothing is moved.
-// The slot has as many bytes as the largest batch lately has needed (ordered::Slot::wanted), so it is the first
-// batches of a loader that have further blocks, later ones seldom.
-// Bound: what the rows need, and in the last block room for the rows to come, by the mean of those that came: at
+// The slot has as many bytes as the largest batch lately has needed (ordered::Slot::wanted), so the first
+// batches of a loader have further blocks, later ones seldom.
+// Bound: the rows' bytes, and in the last block room for the rows to come, by the mean of those that came: at
 // most kMostAhead.
 // Threads: any, one at a time: BatchTask's lock guards all calls. Each writes to its own rows without it.
 // Ends: hand_over() gives the memory to the consumer; else it goes with the batch.
@@ -26,7 +26,7 @@ class RaggedRows {
 
   explicit RaggedRows(size_t rows) : rows_(rows), room_(rows) {}
 
-  // Where `row` is to be written: `bytes`, the parts' of these shapes. A row that comes again, because another
+  // Where `row` is to be written: `bytes` for parts of these shapes. A row that comes again, because another
   // sample has taken its place, keeps its memory if that is large enough. `slot` is the batch's. Throws
   // Error(system).
   uint8_t* take(size_t row, std::vector<transforms::OutputShape> parts, size_t bytes, core::Lease& slot);
@@ -34,8 +34,8 @@ class RaggedRows {
   // Bytes of the slot that a batch like this needs.
   size_t wanted() const { return taken_; }
 
-  // Hands the first `rows` rows over, with all memory: the slot's first, then the further blocks. The consumer,
-  // once.
+  // Hands over the first `rows` rows with all memory: the slot's first, then the further blocks. The
+  // consumer, once.
   void hand_over(size_t rows, core::Lease slot, Batch& out);
 
  private:

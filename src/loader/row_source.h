@@ -1,7 +1,7 @@
 // RowSource and RowMaker: what the engine needs to know of a dataset, and nothing else of it.
 //
-// The engine (engine.h) moves rows; what a row is, is said here. Worker (worker.h) is the RowMaker of image
-// files; tests bring makers that are slow, that throw, or whose shapes vary.
+// The engine (engine.h) moves rows; this file says what a row is. Worker (worker.h) is the RowMaker of image
+// files; tests bring makers that are slow, that throw, or that vary their shapes.
 #pragma once
 
 #include <cstdint>
@@ -53,9 +53,9 @@ struct RowSource {
   std::function<std::unique_ptr<RowMaker>(trace::StageTimes*)>
       make_maker;  // called in the thread that will use the maker
 
-  // Of sources whose makers leave rows aside, both set. `complete` is called by the consumer, once for each
+  // For sources with makers that leave rows aside, both are set. The consumer calls `complete`, once for each
   // batch that the workers are through with, before holes are filled: it takes `asides` and returns the rows
-  // that are still to be made. What it throws is the batch's error. The consumer makes these rows, and
+  // that are still to be made. An error that it throws is the batch's. The consumer makes these rows, and
   // fillers, by makers that leave nothing aside.
   std::function<std::vector<int64_t>(BatchTask&)> complete = {};
   std::function<std::unique_ptr<RowMaker>(trace::StageTimes*)> make_whole_maker = {};

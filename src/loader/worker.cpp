@@ -42,7 +42,7 @@ transforms::OutputShape whole_row(int64_t elements) {
   return {1, 1, static_cast<int32_t>(elements)};
 }
 
-// How much a crop is reduced at most in the fused kernel, whose block holds the inputs of its tile.
+// How much a crop is reduced at most in the fused kernel: a block of it holds the inputs of its tile.
 constexpr int64_t kMostReduction = 256;
 
 // A scan with other markers in it than restart markers is damage that a device's decoder need not mind, and
