@@ -1,11 +1,11 @@
-// Batch: what a Queue knows of one batch on its way: its units, its slots, and what went wrong with it as a
+// Batch: the Queue's record of one batch on its way: its units, its slots, and the error of the batch as a
 // whole.
 //
 // A source of units derives from it and adds the data to make its units from. Nothing is virtual: the queue
 // only counts units, and the thread that claims one knows what to make.
 // Life: pushed -> has its slots -> claimed unit by unit -> complete -> popped. Shared between the queue and
 // the workers that hold a unit of it (the reason for shared_ptr): a batch that is thrown away stays writable
-// until they let go.
+// until these workers let go.
 // Threads: all members are under the queue's lock, but for `abandoned`; they are the consumer's alone before
 // push() and from pop() on. A holder of a unit may use the leases, which stay as they are once a unit is
 // claimed.

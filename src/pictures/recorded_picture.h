@@ -1,5 +1,5 @@
 // RecordedPicture: a compressed picture and the crops, resizes and turns that it is to go through, run when
-// somebody looks at the pixels.
+// the program asks for pixels.
 //
 // The recorded steps are Pillow's: sizes, boxes and filters have Pillow's meaning, and pixels are equal to
 // the last bit. Only the region that the steps let through is decoded. A picture that is looked at a second

@@ -4,7 +4,7 @@
 //
 // Drawn as far as it is asked for: torch's Fisher-Yates walks forwards, so element i is final after step i.
 // From 2^32 / 20 elements on torch uses another algorithm (inside-out, 64-bit draws) in which none is final
-// before the end; then all are drawn at the first question.
+// before the end; then all are drawn at the first call.
 // Memory: 4 bytes per element (8 from 2^32 elements on) as they are touched, because a number is kept as its
 // difference from its place: memory that the system hands out zeroed is the identity, so starting costs
 // nothing.

@@ -20,8 +20,8 @@ class TorchGenerator {
 
   explicit TorchGenerator(uint64_t seed);
 
-  // torch.empty((), dtype=torch.int64).random_(generator=self): an iterator of torch draws its base seed
-  // by this.
+  // torch.empty((), dtype=torch.int64).random_(generator=self): the draw that gives an iterator of torch its
+  // base seed.
   int64_t base_seed();
   uint32_t random();    // a word
   uint64_t random64();  // two of them

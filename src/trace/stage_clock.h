@@ -4,10 +4,10 @@
 // A thread that is attached to a clock has it as `current_stage_clock`; StageScope and StageTimer book there,
 // and do nothing (one load) on a thread that has none. A scope goes back to the stage it found, so an
 // inner scope that knows better splits the stage of an outer one.
-// Invariant: a StageRow has one writer, the thread that its clock is attached to; anybody may read it
-// meanwhile, from another process, too: `version` is odd while the row is written, and a reader reads again
+// Invariant: a StageRow has one writer, the thread that its clock is attached to; any thread of any
+// process may read it meanwhile: `version` is odd while the row is written, and a reader reads again
 // until it has seen the same even number twice. A writer that was killed may leave it odd for ever; the
-// reader then takes what is there, which is off by one stage's latest stretch. CPU time costs a system call
+// reader then takes the values as they are, off by one stage's latest stretch. CPU time costs a system call
 // (0.1 to 0.5 us), so it is asked for when kCpuEveryNs of wall time have passed since the last time, at the
 // next change of stage. What passed since then is shared among the stages: first to those that compute, as
 // far as their wall time reaches; the rest to those that may only have waited.

@@ -1,9 +1,9 @@
-// RowSampler: which numbers of a batch are looked at, and these as doubles.
+// RowSampler: chooses the numbers of a batch to look at, and gives them as doubles.
 //
 // Rows are spread evenly over the batch, at most `most_rows`; of each row, at most `most_values` numbers per
 // series (a channel, a column, or the whole row), in 16 runs of neighbours spread evenly over it; the
 // runs' places turn with `turn`. All are looked at where there are no more. Nothing is random, so the same
-// batch and turn give the same numbers. Reads the tensor's memory while it runs, which the caller keeps. Any
+// batch and turn give the same numbers. Reads the tensor's memory while it runs; the caller keeps it. Any
 // thread.
 #pragma once
 
