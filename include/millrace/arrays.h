@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// An array whose first dimension counts samples. `strides`: in bytes, one for each dimension; empty: dense,
+// An array with samples along its first dimension. `strides`: in bytes, one for each dimension; empty: dense,
 // the last index fastest. `owner` keeps the memory; null: the caller does.
 // Requires: memory that stays, and holds all rows, for as long as any loader reads it.
 struct Array {
@@ -28,13 +28,13 @@ struct Array {
   std::vector<int64_t> strides{};
 };
 
-// How many samples of this shape so many values are. Throws Error(invalid_argument) for negative sides, and for
-// a sample of more bytes than there are addresses.
+// The number of samples of `shape` that `values` values are. Throws Error(invalid_argument) for negative
+// sides, and for a sample of more bytes than there are addresses.
 MILLRACE_API int64_t whole_samples(size_t values, const std::vector<int64_t>& shape);
 
 // Dense, of a vector that the dataset keeps, [samples, shape...]. `shape`: of one sample; empty: a number.
 // Throws what whole_samples() throws.
-// Requires: as many values as whole samples have; what is left over is not read.
+// Requires: as many values as whole samples have; values left over are not read.
 template <class T>
 Array array_of(std::string name, std::vector<T> values, std::vector<int64_t> shape = {}) {
   auto kept = std::make_shared<const std::vector<T>>(std::move(values));

@@ -43,10 +43,10 @@ class MILLRACE_API Field {
   bool ragged() const { return !offsets_.empty(); }
   const std::vector<int64_t>& offsets() const { return offsets_; }
 
-  // Who holds it keeps the memory.
+  // Holding it keeps the memory.
   const std::shared_ptr<void>& owner() const { return owner_; }
 
-  // Throws Error(invalid_argument), with the name of who asks, for Field() and for one that was moved from.
+  // Throws Error(invalid_argument), with the caller's name, for Field() and for a field that was moved from.
   void require_memory(const char* caller) const;
 
  private:

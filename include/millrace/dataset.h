@@ -63,7 +63,7 @@ class MILLRACE_API RowWriter {
 
   // The elements of a field that is not ragged. Throws Error(invalid_argument) where what it requires does
   // not hold, as all calls here.
-  // Requires: a field that fields() names, not ragged, whose type is T's.
+  // Requires: a field that fields() names, not ragged, of type T.
   template <class T>
   std::span<T> row(size_t field) {
     const auto bytes = fixed(field, DTypeOf<T>::value);
@@ -124,8 +124,8 @@ class MILLRACE_API SampleReader {
 };
 
 // Throws Error(invalid_argument) where what it requires does not hold.
-// Requires: a reader; 0 <= size() <= 2^62; one field at least; names that differ; shapes of 0 or more; at most 2^31 -
-// 1 bytes in a sample's fields that are not ragged.
+// Requires: a reader; 0 <= size() <= 2^62; one field at least; names that differ; shapes of 0 or more; at
+// most 2^31 - 1 bytes in a sample's fields that are not ragged.
 // Requires: read() and name() may be called by any number of threads at a time.
 MILLRACE_API Dataset make_dataset(std::shared_ptr<const SampleReader> reader);
 

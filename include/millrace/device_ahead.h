@@ -1,10 +1,10 @@
-// DeviceAhead: the thread of a DeviceLoader, which is what programs use, and what it made.
+// DeviceAhead: the thread of a DeviceLoader (the class that programs use), and the batches that it made.
 //
 // The thread takes batches from the Loader and copies them.
 // Invariant: `made_` has at most `ahead` of them, the oldest first; the thread alone uses Loader and copier
 // while it runs, and ends with the epoch.
 // Locks, in this order:
-//  - seat_: whoever is in next(), begin() or load_state(); others wait.
+//  - seat_: held by the thread in next(), begin() or load_state(); others wait.
 //  - mutex_: held for moments; it guards what the thread and any other share.
 // Ends: close() wakes everyone. The destructor closes, and waits until all calls are over, each of which is a
 // Visit, and for the copies. In a forked child every call is refused before a lock is touched; there nobody
@@ -214,8 +214,8 @@ class DeviceAhead {
   Loader loader_;
   DeviceCopier copier_;
   const size_t ahead_;
-  std::mutex seat_;                               // of the calling thread are also:
-  uint64_t iteration_ = 1, ended_iteration_ = 0;  // that next() is in, and whose epoch came to its end
+  std::mutex seat_;                               // held by the thread that uses:
+  uint64_t iteration_ = 1, ended_iteration_ = 0;  // that next() is in; the last one that came to its end
   std::thread thread_;
 
   mutable std::mutex mutex_;  // guards everything below

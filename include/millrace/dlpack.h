@@ -3,7 +3,7 @@
 //   #include <dlpack/dlpack.h>                       // whichever DLPack header the program has
 //   DLManagedTensor* tensor = millrace::to_dlpack<DLManagedTensor>(batch["image"]);
 //   ...
-//   tensor->deleter(tensor);                         // by who took it, once
+//   tensor->deleter(tensor);                         // by its taker, once
 //
 // The function fills the structure that it is given, so it agrees with any copy of the standard's header, and
 // nothing here is in the way of one. Programs without such a header leave the type out and get

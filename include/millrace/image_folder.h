@@ -2,9 +2,9 @@
 //
 // Fields of a sample: "image" of Transforms::dtype() and shape, and "label", an i64. With `ragged`, pictures
 // of a batch may have any sizes: "image" is ragged, its rows single elements, and between the two comes
-// "image_size", i64 of shape {3}: channels, height, width. A file whose bytes are of no format that the
-// library decodes is the sample's Error(unavailable), one that it refuses Error(corrupt_data), each with path
-// and reason; an error policy leaves out both.
+// "image_size", i64 of shape {3}: channels, height, width. A file of no format that the library decodes
+// is the sample's Error(unavailable), one that it refuses Error(corrupt_data), each with path and reason; an
+// error policy leaves out both.
 #pragma once
 
 #include <cstdint>

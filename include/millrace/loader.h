@@ -47,7 +47,7 @@ enum class OnError : uint8_t {
 // Where batches lie: memory of `bytes` or more that the owner keeps. Empty: the library's own, used again and
 // again. torch.h has one for page-locked memory. What it throws is the error of a batch.
 // Requires: memory that is aligned to 64 bytes; calls from any thread, several at once.
-// Requires: an owner whose deleter does not throw: that ends the program, as the language has it.
+// Requires: an owner with a deleter that does not throw: that ends the program, as the language has it.
 using MemorySource = std::function<std::pair<void*, std::shared_ptr<void>>(size_t bytes)>;
 
 // Requires: 1 <= batch_size <= 2^62, for a stream <= 2^24; 0 <= threads <= 4096.
@@ -101,8 +101,8 @@ class MILLRACE_API Loader {
   int64_t size() const;
 
   // The next batch; false after the epoch's last one. The call after that starts the next epoch. Throws the
-  // batch's Error; Error(unavailable) once closed. What `out` held is let go of first, so `out` is empty after
-  // false and after an error.
+  // batch's Error; Error(unavailable) once closed. The old content of `out` is let go of first, so `out` is
+  // empty after false and after an error.
   bool next(Batch& out);
 
   class Iterator {
@@ -129,17 +129,17 @@ class MILLRACE_API Loader {
     uint64_t iteration_ = 0;
     Batch batch_;
   };
-  // Starts an epoch: one that was broken off is left, unless load_state() came since. A loader is in one epoch
-  // at a time, so an older iterator, of a loop around this one say, throws Error(invalid_argument) at its ++;
-  // it does so after load_state(), too.
+  // Starts an epoch: one that was broken off is left, unless load_state() came since. A loader is in one
+  // epoch at a time, so an older iterator, of a loop around this one say, throws Error(invalid_argument) at
+  // its ++; it does so after load_state(), too.
   Iterator begin();
   Iterator end() { return {}; }
 
   // Of the epoch that next() is in, or begins next; from 0 on, and as loaded.
   int64_t epoch() const;
 
-  // Behind the last batch that next() gave. Python's state_dict() of the same run, as JSON: either side
-  // resumes the other. See state.h.
+  // The state after the last batch that next() gave: Python's state_dict() of the same run, as JSON. Either
+  // side resumes the other. See state.h.
   std::string state() const;
   // The next begin() or next() goes on there. Throws StateError where what it requires does not hold; the
   // loader is then where it was.

@@ -33,7 +33,7 @@ class MILLRACE_API Sampler {
   int64_t size() const;  // indices of this rank in an epoch
   // Entries of the global order, all ranks together: out[i] is the index at positions[i]. Any thread. Throws
   // Error(out_of_range) for positions outside of it, Error(invalid_argument) for random_sampler() and
-  // weighted_random_sampler(), whose order is the loader's to draw.
+  // weighted_random_sampler(): the loader draws their order.
   std::vector<int64_t> at(uint64_t epoch, std::span<const int64_t> positions) const;
   const std::shared_ptr<const Impl>& impl() const { return impl_; }
 
@@ -51,7 +51,7 @@ MILLRACE_API Sampler sequential_sampler(int64_t n);
 
 // torch's RandomSampler, drawn from the loader's generator as torch draws it; random_sampler(n) is what
 // Loader's `shuffle` means. `num_samples` indices in an epoch, n when not given: with replacement each of any
-// of the n; without it, of permutations of all n, one behind the other.
+// of the n; without it, of permutations of all n, one after the other.
 // Requires: n >= 0; num_samples >= 1, and n >= 1 then.
 MILLRACE_API Sampler random_sampler(int64_t n, bool replacement = false,
                                     std::optional<int64_t> num_samples = {});
@@ -81,19 +81,19 @@ MILLRACE_API Sampler permutation_sampler(int64_t n, uint64_t seed = 0, Ranks ran
 MILLRACE_API Sampler weighted_sampler(std::vector<double> weights, int64_t num_samples,
                                       bool replacement = true, uint64_t seed = 0, Ranks ranks = {});
 
-// Sources that lie one behind the other, of `lengths` samples, in exact proportions (MixtureSampler): at
+// Sources that lie one after the other, of `lengths` samples, in exact proportions (MixtureSampler): at
 // every moment each has had its share, weights[i] of their sum, to less than one. A source is gone through in
 // a new permutation at each of its passes, or in its own order with `shuffle` false. `num_samples` draws of
-// all ranks together in an epoch, the sum of `lengths` when not given; what makes the ranks' counts equal is
-// drawn on, not repeated. States of Python whose weights were changed in the epoch, by set_weights(), are
-// refused.
+// all ranks together in an epoch, the sum of `lengths` when not given; samples that make the ranks' counts
+// equal are drawn on, not repeated. States of Python with weights changed in the epoch, by set_weights(),
+// are refused.
 // Requires: lengths 0 or more, one at least; as many weights, finite, 0 or more, and not all 0.
 // Requires: no weight above 0 of a source without samples; num_samples >= 1.
 MILLRACE_API Sampler mixture_sampler(std::vector<int64_t> lengths, std::vector<double> weights,
                                      std::optional<int64_t> num_samples = {}, uint64_t seed = 0,
                                      bool shuffle = true, Ranks ranks = {});
 
-// Shards that lie one behind the other: in random order, each from its beginning to its end.
+// Shards that lie one after the other: in random order, each from its beginning to its end.
 // Requires: shard_lengths 0 or more, one at least.
 MILLRACE_API Sampler shard_shuffle(std::vector<int64_t> shard_lengths, uint64_t seed = 0, Ranks ranks = {});
 

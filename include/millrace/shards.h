@@ -1,8 +1,8 @@
 // Tar shards of the webdataset kind: read in any order through an index, or from front to back.
 //
-// A sample is the files of one key (the name up to the first dot of its last part), which lie behind each
-// other. Fields: "image" of the picture, and "label", i64, the whole number in the label's file. Shard lists
-// know braces: "train-{000000..000146}.tar", "{a,b}/x.tar"; a backslash takes a brace's meaning away.
+// A sample is consecutive files of one key (the name up to the first dot of its last part).
+// Fields: "image" of the picture, and "label", i64, the whole number in the label's file. Shard lists know
+// braces: "train-{000000..000146}.tar", "{a,b}/x.tar"; a backslash takes a brace's meaning away.
 #pragma once
 
 #include <cstdint>
@@ -51,15 +51,15 @@ struct StreamOptions : ShardOptions {
 //     .decode("pil").to_tuple("jpg;jpeg;png;webp", "cls").map_tuple(transforms)
 //
 // The thread that calls next() reads headers and labels, and all of packed shards; pictures of plain ones are
-// read and decoded by the loader's threads. What is wrong with a shard, or a sample that lacks a file, is the
+// read and decoded by the loader's threads. A fault of a shard, or a sample that lacks a file, is the
 // error of a batch, and the epoch ends there. A picture that cannot be decoded is left out under
 // OnError::skip, and its batch is shorter; for that, the transforms give one shape, or `ragged` is set.
 // OnError::replace is Error(invalid_argument).
 //
-// A state says which shard and sample the stream stands before, and how many samples the buffer gave:
-// resuming reads what the buffer held again, and the headers of one shard before it. As in Python, a state
-// from behind an epoch's last batch, where that is not full, begins the next epoch. Files are opened when an
-// epoch comes to them.
+// A state has the shard and sample at which reading resumes, and how many samples the buffer gave: resuming
+// reads the samples that the buffer held again, and the headers of one shard before them. As in Python, a
+// state taken after an epoch's last batch, if that is not full, begins the next epoch. Files are opened when
+// an epoch comes to them.
 //
 // Throws Error(invalid_argument) where what it requires does not hold.
 // Requires: local paths, one at least; one image suffix at least.

@@ -27,7 +27,7 @@ struct TokenOptions {
 
 // Windows of each file, as millrace.datasets.Tokens in Python has them, to the byte. Fields, i64 [length]:
 // "input_ids", the tokens t .. t + length - 1, and "labels", those one further on. No window crosses from a
-// file into the next; what is too short for a window at a file's end, or as a file, is left out.
+// file into the next; a rest at a file's end, or a file, too short for a window is left out.
 //
 // Throws Error(not_found | system) for a file that cannot be opened; Error(corrupt_data) for one that is
 // empty, ends within an id, or is shorter than its header says; Error(invalid_argument) where what it
@@ -38,8 +38,8 @@ MILLRACE_API Dataset token_windows(const std::vector<std::string>& paths, const 
 
 struct PackingOptions {
   int64_t length = 0;                   // of a row; 1 to 2^24
-  std::optional<int64_t> separator{};   // a token behind each document, counted as its last
-  int64_t pad = 0, ignore = -100;       // behind the last document of a row: of input_ids, of labels
+  std::optional<int64_t> separator{};   // a token after each document, counted as its last
+  int64_t pad = 0, ignore = -100;       // after the last document of a row: of input_ids, of labels
   bool positions = false;               // one more field, "position_ids", i64: 0, 1, ... in each document
   bool documents = false;               // and "document_ids", i32: its number in the row; -1 in the padding
   uint64_t seed = 0;                    // with Loader::epoch(): which documents of equal length change places

@@ -47,8 +47,8 @@ inline at::ScalarType torch_type(DType type) {
 }
 
 // The field as a tensor over the same memory, which the tensor keeps, beyond batch and loader. Of a ragged
-// field: all its rows. Nothing is copied, and the batch sees what is written. Throws Error(invalid_argument)
-// for an empty Field.
+// field: all its rows. Nothing is copied, so the batch sees writes to the tensor. Throws
+// Error(invalid_argument) for an empty Field.
 inline at::Tensor as_torch(const Field& field) {
   field.require_memory("as_torch()");
   return at::from_blob(

@@ -2,9 +2,10 @@
 // goes first.
 //
 // Rows of one chunk are often read in different calls: without a cache each of them decodes the whole chunk.
-// Invariant, under `mutex_`: `bytes_` is the sum of the entries' sizes, never above `most_bytes_`, and `places_`
-// has each entry of `entries_` once. A chunk that somebody holds stays alive after it has left the cache. Two
-// threads that miss the same chunk both decode it; the second to come back finds it there and adds nothing.
+// Invariant, under `mutex_`: `bytes_` is the sum of the entries' sizes, never above `most_bytes_`, and
+// `places_` has each entry of `entries_` once. A chunk that somebody holds stays alive after it has left the
+// cache. Two threads that miss the same chunk both decode it; the second to come back finds it there and adds
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +63,7 @@ class ChunkCache {
 
   const size_t most_bytes_;
   mutable std::mutex mutex_;
-  Entries entries_;  // the one used last stands first
+  Entries entries_;  // the one used last comes first
   std::unordered_map<Key, Entries::iterator, KeyHash> places_;
   size_t bytes_ = 0;
   uint64_t arrays_ = 0;

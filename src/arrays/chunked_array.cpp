@@ -274,7 +274,7 @@ class ChunkedArray::Reading {
     return (place.left_out | (filters < 32 ? ~uint32_t{0} << filters : 0)) == ~uint32_t{0};
   }
 
-  // Sets axes_ to the loops around runs of bytes that lie behind each other in both memories; returns a run's
+  // Sets axes_ to the loops around runs of bytes that are contiguous in both memories; returns a run's
   // length.
   size_t plan() {
     size_t run = array_.form_.element_bytes;

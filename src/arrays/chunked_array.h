@@ -1,11 +1,12 @@
-// ChunkedArray: boxes of an array whose chunks lie in a file, each by itself, as HDF5 has them.
+// ChunkedArray: boxes of an array with chunks that lie in a file, each by itself, as in HDF5.
 //
-// Where the chunks lie is told once; no library is asked again, so any number of threads read at the same
-// time, without a lock: each read() takes the chunks that its box touches, one after the other, undoes their
-// filters and byte order, and copies what is wanted. Chunks that nobody wrote are `fill`. Of chunks without
-// filters only the bytes between the first and the last wanted one are read; a chunk that is wanted whole,
-// into memory of its own shape, is decoded right there. Other decoded chunks go through the ChunkCache, if one is
-// given. Immutable after construction; read() keeps no more than three chunks of memory, and that while it runs.
+// The places of the chunks are told once; no library is asked again, so any number of threads read at the
+// same time, without a lock: each read() takes the chunks that its box touches, one after the other, undoes
+// their filters and byte order, and copies the elements of the box. Chunks that were never written are
+// `fill`. Of chunks without filters only the bytes between the first and the last wanted one are read; a
+// chunk that is wanted whole, into memory of its own shape, is decoded right there. Other decoded chunks go
+// through the ChunkCache, if one is given. Immutable after construction; read() keeps no more than three
+// chunks of memory, and only while it runs.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Philox: the counter-based generator behind every random decision of a native stage.
+// Philox: the counter-based generator for every random decision of a native stage.
 //
 // Philox4x32-10 of Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), with
 // the published constants. The stream is a pure function of (SampleKey, op): no state outlives it, so any

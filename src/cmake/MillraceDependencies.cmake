@@ -1,7 +1,7 @@
 # Every outside library, found here and nowhere else; millrace-externals.cmake.in has those of libmillrace.a for its users.
 #
-# millrace_find(<target> <package> ...): find_package(<package> ...) whose target the projects above can see as well, where millrace is a
-# part of one: they link libmillrace.a, and what it needs.
+# millrace_find(<target> <package> ...): find_package(<package> ...) with a target that the projects above can see as well, if millrace
+# is a part of one: they link libmillrace.a and its dependencies.
 macro(millrace_find target)
   if(NOT TARGET ${target})
     find_package(${ARGN} ${MILLRACE_QUIET})
@@ -38,7 +38,7 @@ endif()
 find_package(PkgConfig QUIET)
 millrace_find(ZLIB::ZLIB ZLIB REQUIRED)
 
-# PkgConfig::<name> of these modules, or an error that says what is needed, and which package of Debian or Fedora has it.
+# PkgConfig::<name> of these modules, or an error that names the requirement and the package of Debian or Fedora that has it.
 set(MILLRACE_TARGETS_GLOBAL "")
 if(NOT PROJECT_IS_TOP_LEVEL)
   set(MILLRACE_TARGETS_GLOBAL GLOBAL)

@@ -1,5 +1,5 @@
-# libmillrace: the module api and all below it, as libmillrace.so and libmillrace.a. Both are millrace::millrace to those who link them;
-# in this project it is the shared one, where both are built.
+# libmillrace: the module api and all below it, as libmillrace.so and libmillrace.a. Targets that link either name it millrace::millrace;
+# in this project that is the shared one, where both are built.
 
 # Into millrace_objects and millrace_externals: the objects of a module and of all below it, and the libraries that they need.
 function(millrace_gather module)
@@ -28,7 +28,7 @@ function(millrace_library_target target)
   if(MILLRACE_SANITIZE)
     target_link_options(${target} PRIVATE -fsanitize=${MILLRACE_SANITIZE})
   else()
-    target_link_options(${target} PRIVATE -Wl,-z,defs)  # what is missing is missing now, and not when a program starts
+    target_link_options(${target} PRIVATE -Wl,-z,defs)  # a missing symbol is an error now, not when a program starts
   endif()
   if(NOT TARGET millrace::millrace)
     add_library(millrace::millrace ALIAS ${target})
@@ -47,8 +47,8 @@ if(MILLRACE_SHARED)
   # Of the modules below, what these two use: GPU kernels, say, only where the interface has a way to them.
   add_library(millrace_shared SHARED $<TARGET_OBJECTS:millrace_api> $<TARGET_OBJECTS:millrace_base>)
   target_link_libraries(millrace_shared PRIVATE millrace_api millrace_cuda ${CMAKE_DL_LIBS})
-  # What is not hidden is what MILLRACE_API marks, and of that only names of millrace leave the library: no templates of std that it
-  # instantiates, and nothing of archives that are inside.
+  # Only symbols marked MILLRACE_API are visible, and of these only names of millrace leave the library: no templates of std that it
+  # instantiates, and nothing of archives inside it.
   set(names ${PROJECT_SOURCE_DIR}/src/cmake/millrace.map)
   target_link_options(millrace_shared PRIVATE -Wl,--version-script=${names})
   set_target_properties(millrace_shared PROPERTIES SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LINK_DEPENDS ${names})

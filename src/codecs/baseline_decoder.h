@@ -33,7 +33,7 @@ class BaselineDecoder {
   bool decode(std::span<const uint8_t> bytes, base::Rect region, base::ImageView out);
 
   // Whether it is our kind of file, with headers, tables and markers that are regular: all but the bits
-  // between the markers, whose faults are warnings to libjpeg. Costs the unstuffing of the scan.
+  // between the markers: their faults are warnings to libjpeg. Costs the unstuffing of the scan.
   bool takes(std::span<const uint8_t> bytes);
 
  private:

@@ -17,7 +17,7 @@ constexpr size_t kChecksumBytes = 4;
 // number stay in registers.
 template <size_t kBytes>
 void unshuffle_fixed(const uint8_t* in, size_t elements, uint8_t* out) {
-  constexpr size_t kBlock = 256;  // elements whose bytes stay in the first cache
+  constexpr size_t kBlock = 256;  // elements with bytes that stay in the first cache
   for (size_t start = 0; start < elements; start += kBlock) {
     const size_t end = std::min(elements, start + kBlock);
     for (size_t i = start; i < end; ++i)

@@ -177,7 +177,7 @@ class Metadata {
     const Bytes data = chunk.data;
     if (chunk.name == "zTXt" && key + 1 < data.size()) return inflated(chunk, data);
     if (chunk.name == "iTXt" && key + 2 < data.size() && data[key + 1] != 0) {
-      // Behind the keyword: compressed or not, how, language, translated keyword.
+      // After the keyword: compressed or not, how, language, translated keyword.
       size_t at = key + 3;
       for (int ends = 0; ends < 2 && at < data.size(); ++at) ends += data[at] == 0;
       const std::optional<int64_t> size =
@@ -196,7 +196,7 @@ class Metadata {
     if (text_bytes_ > limits_.all) leave_to_pillow("PNG has more text than it may have", chunk.offset);
     constexpr std::string_view kXmp = "XML:com.adobe.xmp";
     if (key != kXmp && key != "xmp" && key != "exif" && key != "Raw profile type exif") return;
-    // Behind the keyword: compressed or not, how, language, translated keyword.
+    // After the keyword: compressed or not, how, language, translated keyword.
     size_t at = key.size() + 3;
     for (int ends = 0; ends < 2 && at < text.size(); ++at) ends += text[at] == '\0';
     if (chunk.name != "iTXt" || key != kXmp || text.size() < key.size() + 3 || text[key.size() + 1] != 0 ||

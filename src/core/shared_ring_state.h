@@ -34,7 +34,7 @@ struct SharedRing::State : std::enable_shared_from_this<SharedRing::State> {
   std::mutex mutex;  // guards the members below; only the owner uses it
   struct Slot {
     size_t reserved = 0;
-    size_t locked = 0;  // bytes whose pages are locked
+    size_t locked = 0;  // bytes in locked pages
     bool leased = false;
     int retired_for = 0;     // forks with children that may still read it
     bool came_back = false;  // while it was retired

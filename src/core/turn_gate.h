@@ -8,7 +8,7 @@
 // way are fewer than 2^31.
 // No worker waits for ever: the first task not ended may always begin, if the limit is at least 1; its worker
 // must do it before any other. The task of a worker that dies never ends: then its loader calls open().
-// The limit only changes what is waited for: lowered, it interrupts nobody.
+// A lower limit only makes later tasks wait; it interrupts none.
 // Relaxed order is enough: the word alone decides, and publishes no other memory; batches travel through the
 // workers' pipes or queues.
 // Threads: only the owner calls set_limit(), open() and close(), from one thread at a time; any worker of any

@@ -325,7 +325,7 @@ class NvjpegDecoder final : public device::GpuDecoder {
   const std::unique_ptr<DeviceCalls> device_;
   CountedMemory memory_;
   NvjpegAllocator on_device_, pinned_;
-  Owned handle_;  // declared before, so destroyed after, what is made from it
+  Owned handle_;  // declared before the objects made from it, so destroyed after them
   Owned parsed_;  // the header looked at last
   bool hardware_ = false;
   Owned batch_state_;

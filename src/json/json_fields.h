@@ -1,8 +1,8 @@
-// What is wanted of each line of JSON, and what became of it: plain data between JsonReader and whoever makes
-// batches of it.
+// JsonField: a value wanted of each line of JSON. JsonColumn: the values that were read. Plain data between
+// JsonReader and the code that makes batches.
 //
 // A field of numbers fills rows of memory that the caller has; texts, objects and lists of any length go
-// behind each other into bytes of the column's own. Objects are written as events, in the order of the text,
+// one after another into bytes of the column's own. Objects are written as events, in the order of the text,
 // for a builder of another language's values:
 //   n t f  null, true, false     i u d + 8 bytes  int64, uint64, double     s + 8 bytes length + UTF-8
 //   [ + 8 bytes count + values   { + 8 bytes count + (s, value) pairs, keys that are there twice included

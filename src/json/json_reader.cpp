@@ -139,8 +139,8 @@ bool store_shape(const dom::element& value, std::span<const int64_t> shape, Stor
 // The keys that lead to fields, as a tree.
 struct Node {
   std::vector<std::pair<std::string, size_t>> children;  // key -> node
-  std::vector<size_t> fields;                            // whose path ends here
-  std::vector<size_t> below;                             // fields whose path goes on from here
+  std::vector<size_t> fields;                            // with a path that ends here
+  std::vector<size_t> below;                             // fields with a path that goes on from here
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ Value value_of(const dom::element& from) {
   throw Error(ErrorKind::invalid_argument, "the JSON has a number of more than 64 bits");
 }
 
-// The code point that begins at text[at], which moves behind it; bytes that are no UTF-8 count as U+FFFD.
+// Reads the code point at text[at] and moves `at` past it; bytes that are no UTF-8 count as U+FFFD.
 uint32_t code_point(std::string_view text, size_t& at) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t first = byte(at++);

@@ -61,7 +61,7 @@ class Value {
   enum class Style : uint8_t { python, canonical };  // json.dumps(v); with sorted keys and without spaces
   std::string written(Style style = Style::python) const;
 
-  // Throws Error(invalid_argument) that says what is wrong where.
+  // Throws Error(invalid_argument) with the fault and its place.
   static Value parse(std::string_view text);
 
  private:

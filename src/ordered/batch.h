@@ -1,15 +1,15 @@
-// Batch: what a Queue knows of one batch on its way: its units, its slots, and what went wrong with it as a
+// Batch: the Queue's record of one batch on its way: its units, its slots, and the error of the batch as a
 // whole.
 //
-// A source of units derives from it and adds what its units are made of. Nothing is virtual: the queue only
-// counts units, and whoever claims one knows what it is.
+// A source of units derives from it and adds the data to make its units from. Nothing is virtual: the queue
+// only counts units, and the thread that claims one knows what to make.
 // Life: pushed -> has its slots -> claimed unit by unit -> complete -> popped. Shared between the queue and
 // the workers that hold a unit of it (the reason for shared_ptr): a batch that is thrown away stays writable
-// until they let go.
+// until these workers let go.
 // Threads: all members are under the queue's lock, but for `abandoned`; they are the consumer's alone before
-// push() and from pop() on. Who holds a unit may use the leases, which stay as they are once a unit is
+// push() and from pop() on. A holder of a unit may use the leases, which stay as they are once a unit is
 // claimed.
-// Ends: with the last who holds it, never under the queue's lock.
+// Ends: with its last holder, never under the queue's lock.
 #pragma once
 
 #include <atomic>
@@ -24,12 +24,12 @@
 
 namespace millrace::ordered {
 
-// Memory for one field of a batch: what is asked of one of the queue's rings, and what it gave.
+// Memory for one field of a batch: the request to one of the queue's rings, and the lease that the ring gave.
 struct Slot {
   size_t ring = 0;
   size_t rows = 0;
   std::optional<size_t> row_bytes;  // nothing: only rows will tell; it gets the bytes that the last batch had
-  // Where rows vary, the bytes that they took. Written by who holds a unit, read when all are settled.
+  // Where rows vary, the bytes that they took. Written by holders of a unit, read when all are settled.
   size_t wanted = 0;
   core::Lease lease{};
 };

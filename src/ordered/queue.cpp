@@ -57,8 +57,8 @@ std::shared_ptr<Batch> Queue::pop(int64_t deadline_ns) {
   }
 }
 
-// Of slots whose rows vary, the largest one lately: one that was larger than all others is forgotten in a few
-// dozen batches.
+// Notes a slot's bytes; if its rows vary, the most bytes lately: a batch much larger than all others is
+// forgotten in a few dozen batches.
 void Queue::note_bytes(const Slot& slot) {
   size_t& last = last_bytes_[slot.ring];
   last = slot.wanted > 0 ? std::max(slot.wanted, last - last / 16) : slot.lease.size_bytes();

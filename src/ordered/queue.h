@@ -1,20 +1,20 @@
 // Queue: batches in, single units out to workers, complete batches out in order.
 //
-//   push(batch) -> next(claim): its units, one to whoever asks -> next(claim) settles it -> pop(): the oldest
+//   push(batch) -> next(claim): its units, one to each caller -> next(claim) settles it -> pop(): the oldest
 //
 // A unit is what one worker makes at a time: a row, or a piece of a field.
 //
 // Invariants, all under one lock:
 //  - batches_ holds the outstanding batches in order; units are claimed in the order of (batch, unit). claim_
 //    is the position of the first batch with an unclaimed unit: batches before it are wholly claimed, batches
-//    behind it untouched.
+//    after it untouched.
 //  - A batch has all its slots before its first unit is claimed. Slots are asked for in order, and a batch
-//    keeps those that it has while it waits for others: the oldest never starves behind a later one.
+//    keeps those that it has while it waits for others: a later one never starves the oldest.
 //  - If slots are missing when the consumer waits for the oldest batch, they are with the user, or with
 //    batches just thrown away that a worker still writes to: the batch gets overflow slots. So it never waits
 //    for ever.
-//  - A unit is made without the lock, by the one who claimed it, and counted off under the lock. Who sees the
-//    count at zero there sees all that was written.
+//  - A unit is made without the lock, by the thread that claimed it, and counted off under the lock. A thread
+//    that sees the count at zero under the lock sees everything written to the batch.
 //  - Leases, and what an error may hold, are never dropped under the lock: dropping a lease calls back into
 //    slot_returned().
 // Waking: a worker sleeps when nothing can be claimed. Sleepers are woken when a batch becomes claimable: it
@@ -22,15 +22,15 @@
 // never per unit, and never more of them than it has units. The consumer is woken once, when the batch it
 // waits for is complete.
 // Gate: workers with a number below active_ claim; the others sleep apart, on parked_, and no waking-up is
-// spent on them. set_limits() wakes all of both, so each looks anew on which side it is. Who is parked in the
-// middle of a batch finishes the unit in its hands. active_ is at least 1, so units never wait for ever. What
-// is claimed, and what is written, does not depend on who claims it.
-// Threads: as said at the calls. Each looks anew at the queue behind every wait.
+// spent on them. set_limits() wakes all of both, so each looks anew on which side it is. A worker that is
+// parked in the middle of a batch finishes its unit. active_ is at least 1, so units never wait for ever. The
+// order of claims and the data written do not depend on which worker claims.
+// Threads: as said at the calls. Each looks anew at the queue after every wait.
 // Bound: at most `slots` batches hold memory, what the user keeps included, but for overflow slots. How many
-// are outstanding is up to whoever pushes.
+// are outstanding is up to the caller of push().
 // Ends: with its last owner; slots may come back later, so rings hold a weak_ptr to the queue.
-// Shutdown: close() makes next() return false everywhere, throws away what is outstanding and wakes
-// everybody; a worker inside a unit comes out behind it.
+// Shutdown: close() makes next() return false everywhere, throws away all outstanding batches and
+// wakes all threads; a worker inside a unit comes out after it.
 #pragma once
 
 #include <condition_variable>
@@ -49,7 +49,7 @@ namespace millrace::ordered {
 
 struct Snapshot {
   int64_t outstanding = 0;  // batches that were pushed and not popped
-  int64_t claimed = 0;      // of these, batches all of whose units are made or in work
+  int64_t claimed = 0;      // of these, batches with all units made or in work
   int64_t complete = 0;     // and those that are ready
   int64_t unfinished = 0;   // units of the oldest batch
   int slots = 0, free_slots = 0;

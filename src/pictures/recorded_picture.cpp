@@ -78,7 +78,7 @@ void pack_row(const uint8_t* row, int32_t width, RecordedPicture::Layout layout,
       return;
     case RecordedPicture::Layout::rgb: break;
   }
-  // The last pixel by bytes, as there may be nothing behind it.
+  // The last pixel by bytes, as the memory may end there.
   for (int32_t x = 0; x + 1 < width; ++x, row += base::kPixelBytes, to += 3)
     std::memcpy(to, row, base::kPixelBytes);
   std::memcpy(to, row, 3);
@@ -90,7 +90,8 @@ class RecordedPicture::Renderer {
  public:
   Decoded last = Decoded::nothing;
 
-  // The pixels behind all segments but the last, of which `plan` tells what to make; its region of them.
+  // Runs all segments but the last, and makes the last one's `plan`; returns the pixels of the region that it
+  // reads.
   base::ImageView prepare(const RecordedPicture& picture) {
     base::ImageView in{};
     for (size_t i = 0; i < picture.segments_.size(); ++i) {
@@ -154,7 +155,7 @@ class RecordedPicture::Renderer {
   }
 
   Buffers buffers_;
-  std::weak_ptr<const Source> whole_;    // whose pixels `decoded` has, all of them
+  std::weak_ptr<const Source> whole_;    // the source of `decoded`, if that has all its pixels
   std::weak_ptr<const Source> current_;  // looked at last, and how often in a row
   int looks_ = 0;
   bool several_looks_ = false;

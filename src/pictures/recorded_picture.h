@@ -1,7 +1,7 @@
 // RecordedPicture: a compressed picture and the crops, resizes and turns that it is to go through, run when
-// somebody looks at the pixels.
+// the program asks for pixels.
 //
-// What is recorded is Pillow's: sizes, boxes and filters mean what they mean there, and pixels are equal to
+// The recorded steps are Pillow's: sizes, boxes and filters have Pillow's meaning, and pixels are equal to
 // the last bit. Only the region that the steps let through is decoded. A picture that is looked at a second
 // time, in whatever form, is decoded whole, once, and kept by the thread until it looks at another picture:
 // several crops of one file cost one decode. Values; recording copies a few hundred bytes. Any thread may do

@@ -20,7 +20,7 @@ inline uint64_t mix64(uint64_t x) {
   return x ^ (x >> 33);
 }
 
-// The number of 0 .. bound-1 that 64 random bits stand for. Uneven by less than bound / 2^64.
+// Scales 64 random bits to a number of 0 .. bound-1. Uneven by less than bound / 2^64.
 inline uint64_t scaled(uint64_t bits, uint64_t bound) {
   __extension__ using u128 = unsigned __int128;
   return static_cast<uint64_t>((static_cast<u128>(bits) * bound) >> 64);

@@ -1,4 +1,4 @@
-// FairSchedule: whose turn it is, so that every prefix has each source's share to within one.
+// FairSchedule: which source has the next turn, so that every prefix has each source's share to within one.
 //
 // After t turns a source of weight w has had more than w t - 1 and fewer than w t + 1 of them. Its k-th turn
 // must lie in the window from floor(k / w) to ceil((k + 1) / w); the earliest deadline first meets all
@@ -23,7 +23,7 @@ class FairSchedule {
   // Throws Error(invalid_argument) when all weights are 0, or their sum above 2^62.
   FairSchedule(std::vector<uint64_t> weights, uint64_t seed, uint64_t epoch);
 
-  size_t next();            // the source whose turn it is
+  size_t next();            // the source of turn turn()
   void seek(int64_t turn);  // turn >= 0
 
   int64_t turn() const { return turn_; }

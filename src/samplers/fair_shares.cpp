@@ -18,8 +18,8 @@ struct Fraction {
   uint64_t over = 0, under = 1;
 };
 
-// The weight as a fraction of a denominator that is small enough, if there is one whose quotient is the
-// weight to the last bit. Weights are below 2^50.
+// The weight as a fraction with a denominator of at most kMostDenominator, if one has the weight as its
+// quotient to the last bit. Weights are below 2^50.
 std::optional<Fraction> fraction_of(double weight) {
   if (weight == 0) return Fraction{};
   int exponent = 0;

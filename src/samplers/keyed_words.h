@@ -2,7 +2,7 @@
 // millrace.datasets' streams in Python (flow.py, Draws).
 //
 // The key's BLAKE2b of 16 bytes (Aumasson and others, 2013) is the key of Philox4x64-10 (Salmon and others,
-// SC 2011), whose block number i / 4 + 1 has word i, as numpy.random.Philox counts. A value type; any thread,
+// SC 2011). Word i is in block number i / 4 + 1, as numpy.random.Philox counts. A value type; any thread,
 // each its own.
 #pragma once
 

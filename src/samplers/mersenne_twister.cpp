@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kShift = 397;
 
-// A word of the next block, of two neighbours of this one and the word kShift behind the first.
+// Makes a word of the next block from two neighbours of this block and the word kShift past the first.
 uint32_t twisted(uint32_t first, uint32_t second, uint32_t behind) {
   const uint32_t both = (first & 0x80000000u) | (second & 0x7FFFFFFFu);
   return behind ^ both >> 1 ^ (-(both & 1u) & 0x9908B0DFu);

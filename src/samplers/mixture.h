@@ -3,8 +3,8 @@
 //
 // Sources are numbered as in their concatenation. A position's source comes from FairSchedule; the source's
 // k-th draw is element k % length of its permutation number k / length. A mixture may start in the middle,
-// behind `start` draws of which each source has had `counts`, which is how weights change on the way. About
-// 40 ns per element forwards; backwards and skipping as FairSchedule.
+// after `start` draws of which each source has had `counts`; this is how weights change on the way. About 40
+// ns per element forwards; backwards and skipping as FairSchedule.
 // Memory: about 400 bytes per source.
 // One thread at a time.
 #pragma once

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kLarge = std::numeric_limits<uint32_t>::max() / 20;  // torch changes its algorithm here
 constexpr int64_t kAhead =
-    32;  // swaps whose partners are fetched together: in a big permutation each is a cache miss
+    32;  // swaps with partners fetched together: in a big permutation each is a cache miss
 
 bool narrow(int64_t n) { return n <= int64_t{std::numeric_limits<uint32_t>::max()}; }
 

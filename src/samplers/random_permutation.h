@@ -1,10 +1,10 @@
 // RandomPermutation: the numbers 0 .. n-1 in the order of torch.randperm(n,
-// generator=torch.Generator().manual_seed(seed)), and behind it, from position n on, the next permutation
+// generator=torch.Generator().manual_seed(seed)), and after it, from position n on, the next permutation
 // that the same generator would give, and so on.
 //
 // Drawn as far as it is asked for: torch's Fisher-Yates walks forwards, so element i is final after step i.
 // From 2^32 / 20 elements on torch uses another algorithm (inside-out, 64-bit draws) in which none is final
-// before the end; then all are drawn at the first question.
+// before the end; then all are drawn at the first call.
 // Memory: 4 bytes per element (8 from 2^32 elements on) as they are touched, because a number is kept as its
 // difference from its place: memory that the system hands out zeroed is the identity, so starting costs
 // nothing.
@@ -24,7 +24,7 @@ namespace millrace::samplers {
 class RandomPermutation {
  public:
   RandomPermutation(int64_t n, uint64_t seed);  // throws Error(invalid_argument) for n < 0
-  // The same from where a generator stands, which does not move.
+  // The same from the present state of `engine`, which does not change.
   RandomPermutation(int64_t n, const MersenneTwister& engine);
 
   static int64_t words(int64_t n);  // that one permutation takes from the generator

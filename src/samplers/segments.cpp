@@ -75,7 +75,7 @@ SegmentShuffle::SegmentShuffle(std::span<const int64_t> lengths, uint64_t seed, 
 }
 
 void SegmentShuffle::at(std::span<const int64_t> positions, std::span<int64_t> out) const {
-  size_t begin = 0, run = std::numeric_limits<size_t>::max();  // of what is in `out` as offsets in its run
+  size_t begin = 0, run = std::numeric_limits<size_t>::max();  // of the part of `out` with offsets in its run
   int64_t first = 0, length = 0;
   const auto look_up = [&](size_t end) {
     const auto offsets = out.subspan(begin, end - begin);

@@ -19,14 +19,15 @@ namespace millrace::samplers {
 
 class ShuffleOrder {
  public:
-  // n = 2^62 stands for a stream whose end is not known yet: as long as it is far, the order is the same for
-  // any n. Throws Error(invalid_argument) for n < 0 or size < 1.
+  // n = 2^62 means a stream with an end that is not known yet: as long as the end is far, the order is the
+  // same for any n. Throws Error(invalid_argument) for n < 0 or size < 1.
   ShuffleOrder(int64_t n, int64_t size, uint64_t seed, uint64_t epoch);
 
-  // out[i] = the position in the stream of what comes out at step positions[i]; cheap for rising steps.
+  // out[i] = the position in the stream of the sample that comes out at step positions[i]; cheap for rising
+  // steps.
   // Throws Error(out_of_range) outside 0 .. n-1.
   void at(std::span<const int64_t> positions, std::span<int64_t> out);
-  // What the buffer holds before step `step` (0 .. n), in no particular order.
+  // The samples that the buffer holds before step `step` (0 .. n), in no particular order.
   std::vector<int64_t> held(int64_t step);
 
   int64_t size() const { return n_; }

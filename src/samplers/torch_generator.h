@@ -20,8 +20,8 @@ class TorchGenerator {
 
   explicit TorchGenerator(uint64_t seed);
 
-  // torch.empty((), dtype=torch.int64).random_(generator=self): what an iterator of torch draws as its base
-  // seed.
+  // torch.empty((), dtype=torch.int64).random_(generator=self): the draw that gives an iterator of torch its
+  // base seed.
   int64_t base_seed();
   uint32_t random();    // a word
   uint64_t random64();  // two of them
@@ -37,7 +37,7 @@ class TorchGenerator {
  private:
   uint64_t seed_;
   MersenneTwister engine_;
-  bool fresh_ = true;  // torch writes a state without a draw a little differently from one behind 624 draws
+  bool fresh_ = true;  // torch writes a state without a draw a little differently from one after 624 draws
 };
 
 }  // namespace millrace::samplers

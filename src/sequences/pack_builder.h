@@ -1,8 +1,8 @@
 // PackBuilder: writes planned packs as rows of 64-bit token ids, with labels, positions and the number of
 // each token's document.
 //
-// Documents lie behind one another in flat arrays of integers of any width, counted through all arrays. The
-// arrays are borrowed: whoever makes a builder keeps them alive and in place. Immutable; any thread. About 5
+// Documents lie one after another in flat arrays of integers of any width, counted through all arrays. The
+// arrays are borrowed: the caller keeps them alive and in place. Immutable; any thread. About 5
 // ns per token for all outputs.
 #pragma once
 
@@ -35,10 +35,10 @@ enum class PackTargets : uint8_t { next, same };
 struct PackLayout {
   int64_t length = 0;  // of a row
   std::optional<int64_t>
-      separator{};  // a token behind each document; counted in PackPiece, the document's last one
+      separator{};  // a token after each document; counted in PackPiece, the document's last one
   PackTargets targets = PackTargets::next;
   bool across_documents = false;   // labels know no documents: the next token of the row, or all tokens
-  int64_t pad = 0, ignore = -100;  // behind the last piece: of ids, of labels
+  int64_t pad = 0, ignore = -100;  // after the last piece: of ids, of labels
   int64_t vocabulary = 0;          // ids are 0 .. vocabulary - 1; 0: not checked
 };
 
@@ -72,7 +72,7 @@ class PackBuilder {
     Document document;
     PackPiece piece;
     int64_t at = 0, stored = 0;  // in the row; of its tokens, those that are no separator
-    int64_t next = 0;            // the token behind it in its document; `ignore`: none
+    int64_t next = 0;            // the token after it in its document; `ignore`: none
   };
   Document document(int64_t number) const;
   std::vector<Placed> place(std::span<const PackPiece> pieces) const;

@@ -98,7 +98,7 @@ class SequencePacking::Plan {
     return count_++;
   }
 
-  // Whether the pack may have more pieces behind the one that it is given now.
+  // Whether the pack may have more pieces after the one that it is given now.
   bool stays_open(int64_t pack) {
     return options_.most_pieces == 0 || ++counts_[static_cast<size_t>(pack)] < options_.most_pieces;
   }

@@ -3,9 +3,9 @@
 //
 // Strategies: best_fit puts the documents of a window, long ones first, each into the pack in which it leaves
 // the least room ("best fit decreasing", Johnson, "Near-optimal bin packing algorithms", 1973; packs with
-// room stay open for the windows behind); first_fit each into the oldest pack that has room, as they come;
-// concatenate behind one another, cut where a pack ends. Some 300 ns per document (benchmarks/packing.py),
-// independent of its length.
+// room stay open for the next windows); first_fit each into the oldest pack that has room, as they come;
+// concatenate puts them one after another, cut where a pack ends. Some 300 ns per document
+// (benchmarks/packing.py), independent of its length.
 //
 // A shuffled packing is a function of the seed, and how many packs there are and how full each is does not
 // depend on the epoch: from one to the next, documents of equal length change places, and the packs change
@@ -48,7 +48,7 @@ struct PackingOptions {
 
 struct PackingReport {
   int64_t documents = 0, empty = 0, skipped = 0;  // of them packed; without tokens; too long, left out
-  int64_t cut = 0, cut_tokens = 0;  // of the packed, those whose end was left out; how many tokens that were
+  int64_t cut = 0, cut_tokens = 0;  // of the packed, those cut at their end; how many tokens were left out
   int64_t split = 0;                // of the packed, those in several pieces
   int64_t tokens = 0, pieces = 0, packs = 0;  // in the packs
 };
@@ -77,7 +77,7 @@ class SequencePacking {
       documents_;  // packed ones, by length when shuffled; pieces name them by their place here
   std::vector<int64_t>
       groups_;  // when shuffled: how many documents have the shortest length, the next one, ...
-  std::vector<int64_t> ends_;  // of each pack's pieces, behind a 0
+  std::vector<int64_t> ends_;  // of each pack's pieces, after a 0
   std::vector<PackPiece> pieces_;
 };
 

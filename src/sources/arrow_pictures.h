@@ -1,10 +1,10 @@
-// ArrowPictures: a column of pictures as Arrow lays it out: rows of bytes behind each other, or, where a row
-// has none, the path of its file.
+// ArrowPictures: a column of pictures as Arrow lays it out: each row's bytes, one row after another, or the
+// path of its file if the row has no bytes.
 //
 // Invariant: the memory is another library's, and often a mapped file's. It stays as long as the chunk's
-// keeper, which this holds; and nothing in it is believed: offsets that lead out of their chunk are an error,
-// and so is a file that was cut short, since what is mapped is read under core/bus_guard.h. Hence the copy of
-// each row. Immutable, no memory a row. Any thread.
+// keeper, which this object holds. Its content is not trusted: offsets that lead out of their chunk are an
+// error, and so is a file that was cut short, since mapped memory is read under core/bus_guard.h. Hence the
+// copy of each row. Immutable, no memory a row. Any thread.
 #pragma once
 
 #include <cstdint>

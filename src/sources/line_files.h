@@ -17,8 +17,8 @@
 
 namespace millrace::sources {
 
-// The lines of a batch, in the order asked for, each with its newline and kLinePadding readable bytes behind
-// it. Lines longer than the most are not read: their `data` is null.
+// The lines of a batch, in the order asked for, each with its newline and kLinePadding readable bytes after
+// it. Lines longer than `most_line_bytes` are not read: their `data` is null.
 inline constexpr size_t kLinePadding = 64;
 
 struct LineBatch {
@@ -56,7 +56,7 @@ class LineFiles {
 
   void read(std::span<const int64_t> lines, LineBatch& batch) const;
 
-  // Tells the sources what is read soon.
+  // Tells the sources which lines will be read soon.
   void will_read(std::span<const int64_t> lines) const;
 
  private:

@@ -107,7 +107,7 @@ LineIndex LineIndex::load(const std::string& path) {
     expected = io::checksum(part, expected);
   if (sum != expected || !std::is_sorted(index.turns_.begin(), index.turns_.end())) fail_loading(path);
   if (!index.turns_.empty() && (index.turns_.front() < 0 || index.turns_.back() > lines)) fail_loading(path);
-  // Ranges must lie in the file and follow each other, whoever wrote the index.
+  // Ranges must lie in the file and follow each other, whichever program wrote the index.
   int64_t before = -1, turn = 0;
   for (int64_t line = 0; line < lines; ++line) {
     while (turn < turns && index.turns_[static_cast<size_t>(turn)] <= line) ++turn;

@@ -1,9 +1,9 @@
 // LineIndex: where the lines of a file begin, so that any of them is one read away.
 //
-// A line ends behind its \n, or with the file. A byte order mark of UTF-8 at the file's beginning belongs to
+// A line ends after its \n, or with the file. A byte order mark of UTF-8 at the file's beginning belongs to
 // no line. Blank lines (of spaces, tabs and \r only) are left out, or kept as any other. A line's range
 // reaches to the next line's, so it ends with its newline and, where blank lines are left out, with those
-// behind it. Memory, and size on disk: 4 bytes a line, 8 for each 4 GiB of the file. Immutable once made; any
+// after it. Memory, and size on disk: 4 bytes a line, 8 for each 4 GiB of the file. Immutable once made; any
 // thread.
 #pragma once
 
@@ -31,8 +31,8 @@ class LineIndex {
   bool keeps_blank() const { return keeps_blank_; }
   size_t memory_bytes() const { return low_.size() * sizeof(uint32_t) + turns_.size() * sizeof(int64_t); }
 
-  // How many lines stand in front of a byte of the file, blank ones among them, for messages: reads the file
-  // up to there.
+  // The number of lines before a byte of the file, blank ones included, for messages. Reads the file up to
+  // that byte.
   static int64_t lines_before(const io::ByteSource& source, int64_t offset);
 
   // The file appears whole or not at all. load() throws Error(corrupt_data) for anything but an undamaged
@@ -48,7 +48,7 @@ class LineIndex {
   int64_t begin_of(int64_t line) const;
 
   std::vector<uint32_t> low_;   // the low half of each line's begin
-  std::vector<int64_t> turns_;  // turns_[k]: the first line that begins at byte (k + 1) << 32 or behind it
+  std::vector<int64_t> turns_;  // turns_[k]: the first line that begins at byte (k + 1) << 32 or past it
   int64_t source_bytes_ = 0;
   bool keeps_blank_ = false;
   uint64_t mark_ = 0;

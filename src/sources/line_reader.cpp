@@ -32,7 +32,7 @@ LineReader::LineReader(std::shared_ptr<const io::ByteSource> source, bool keep_b
                 name_ + " begins with the byte order mark of UTF-16; convert it to UTF-8", name_, 0);
 }
 
-// More bytes behind what is left, which moves to the buffer's beginning; false at the end.
+// Moves the bytes that are left to the buffer's beginning and reads more after them; false at the end.
 bool LineReader::fill() {
   if (ended_) return false;
   std::copy(buffer_.begin() + static_cast<ptrdiff_t>(begin_), buffer_.begin() + static_cast<ptrdiff_t>(end_),

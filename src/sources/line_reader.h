@@ -1,7 +1,7 @@
 // LineReader: the lines of a file or object from first to last, plain or packed by gzip or zstd.
 //
 // Lines are as LineIndex has them (line_index.h), their bytes valid until the next call, with kLinePadding
-// readable bytes behind them.
+// readable bytes after them.
 // Memory: a buffer of 256 KiB, or twice the longest line that is not too long. One thread. Throws what
 // ByteStream throws, and Error(corrupt_data) for UTF-16.
 #pragma once

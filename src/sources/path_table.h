@@ -1,6 +1,6 @@
 // PathTable: many strings in one block. Immutable after building; any thread may read.
 //
-// Memory: the characters behind a common prefix, plus 8 bytes a path.
+// Memory: the characters after a common prefix, plus 8 bytes a path.
 #pragma once
 
 #include <cstddef>

@@ -31,10 +31,10 @@ class SampleFiles {
   virtual int64_t size() const = 0;
   virtual std::string name(int64_t index) const = 0;  // for messages
   virtual void read(int64_t index, io::FileBuffer& into) const = 0;
-  // Of a sample that has no file: its pixels, which stay as long as this.
+  // The pixels of a sample that has no file; they stay as long as this object.
   virtual std::optional<Pixels> pixels(int64_t /*index*/) const { return std::nullopt; }
-  // Of what is random about a sample, where that is not its index: streams number their samples anew in each
-  // run.
+  // Changes the key that a sample's random numbers are drawn from, if its index is not to decide them:
+  // streams number their samples anew in each run.
   virtual void identify(base::SampleKey& /*key*/) const {}
 };
 

@@ -1,8 +1,8 @@
 // ShardReader: the files of a tar shard with the samples they belong to, by WebDataset's naming rule.
 //
-// A file's key is its path up to the first dot of its base name; what is behind that dot is its suffix,
-// lower-case where ASCII. Files with equal keys behind each other are one sample. Left out: names without a
-// dot, and those whose first folder is `__like_this__`. Throws what TarReader throws. One thread.
+// A file's key is its path up to the first dot of its base name; the part after that dot is its
+// suffix, lower-case where ASCII. Consecutive files with equal keys are one sample. Left out: names without a
+// dot, and those with a first folder `__like_this__`. Throws what TarReader throws. One thread.
 #pragma once
 
 #include <cstdint>

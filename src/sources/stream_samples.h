@@ -1,9 +1,9 @@
 // StreamSamples: samples of a stream on their way. Each gets a ticket, its index for the engine, and is
 // forgotten when told so.
 //
-// Who draws from the stream add()s a sample before its ticket is submitted, and drops those whose batches
-// came back. Everything is under one lock, held for a few words; sources are read outside it. Tickets are
-// never used again.
+// The code that draws from the stream add()s a sample before it submits the ticket, and drops the samples of
+// batches that came back. One lock guards everything and is held briefly; sources are read outside it.
+// Tickets are never used again.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class StreamSamples final : public SampleFiles {
     std::shared_ptr<const io::ByteSource> source;  // none: the file of the name `key`
     int64_t offset = 0, size = 0;
     std::string key;
-    int64_t number = 0;  // what its random numbers are drawn from, with `pass`
+    int64_t number = 0;  // with `pass`, the key of its random numbers
     uint32_t pass = 0;
     std::shared_ptr<const SampleFiles> in =
-        nullptr;  // in place of a source: those whose sample `offset` it is
+        nullptr;  // instead of a source: files of which this is sample `offset`
   };
 
   int64_t add(Sample sample);

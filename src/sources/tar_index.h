@@ -49,7 +49,7 @@ class TarIndex {
     return shard_bytes_;
   }  // of the whole archive, to tell whether the index is still its
 
-  // The sample's first file whose suffix is one of `wanted`, in their order; null: it has none.
+  // The sample's file with the first suffix of `wanted` that it has; null: it has none.
   const File* find(int64_t sample, std::span<const std::string> wanted) const;
 
  private:

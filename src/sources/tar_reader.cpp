@@ -127,7 +127,7 @@ bool TarReader::next(TarEntry& entry) {
   ended_ = true;  // until a header was understood
   std::array<uint8_t, kBlock> block;
   Overrides local, global;
-  int64_t announced_at = -1;  // the header of what belongs to the file behind it
+  int64_t announced_at = -1;  // the header of a name or attributes of the next file
   for (;;) {
     skip_padding();
     if (!read_header(block.data())) {
@@ -160,7 +160,7 @@ bool TarReader::next(TarEntry& entry) {
     if (type == 'x') {
       read_records(*size, local);
     } else if (type == 'g') {
-      read_records(*size, global);  // of all files behind it; nothing that concerns one
+      read_records(*size, global);  // of all files after it; nothing that concerns one
     } else if (type == 'L') {
       const std::string long_name = read_text(*size);
       local.name = long_name.substr(0, long_name.find('\0'));
@@ -174,7 +174,7 @@ bool TarReader::next(TarEntry& entry) {
       ended_ = false;
       return true;
     } else if (type != 'K') {
-      local = {};  // it belonged to what is skipped
+      local = {};  // it belonged to the entry that is skipped
       announced_at = -1;
     }
   }

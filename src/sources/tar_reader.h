@@ -6,9 +6,9 @@
 // Only regular files are given; folders, links and devices are skipped. The archive ends at its first block
 // of zeros, or where the file ends between entries; a packed one is unpacked to its end all the same, so that
 // its checksums are looked at. Throws Error(corrupt_data) with the offset of the header for a wrong checksum,
-// a size that is no number or larger than what is left or than kMostEntryBytes, and for an archive cut short,
-// be it in the padding behind an entry; Error(unavailable) for sparse files.
-// What was thrown at a header ends the archive: where the next one begins cannot be known. Source of the
+// a size that is no number, or larger than the archive's rest or than kMostEntryBytes, and for an archive cut
+// short, even in the padding after an entry; Error(unavailable) for sparse files.
+// An error at a header ends the archive: where the next header begins cannot be known. Source of the
 // formats: POSIX pax, and the GNU tar manual.
 // One thread.
 // Memory: the stream's buffer and long names, of kMostNameBytes at most.
@@ -46,7 +46,7 @@ class TarReader {
   const std::string& archive() const { return archive_; }
 
  private:
-  struct Overrides;  // what PAX records and GNU entries say of the entry behind them
+  struct Overrides;  // what PAX records and GNU entries say of the entry after them
   bool read_header(uint8_t* block);
   void read_records(int64_t size, Overrides& overrides);
   std::string read_text(int64_t size);
@@ -57,7 +57,7 @@ class TarReader {
   const std::string archive_;
   int64_t header_ = 0;   // offset of the header in work
   int64_t left_ = 0;     // of the entry's content
-  int64_t padding_ = 0;  // behind it
+  int64_t padding_ = 0;  // after it
   bool ended_ = false;
 };
 

@@ -21,8 +21,8 @@ class TarSamples final : public SampleFiles {
     std::shared_ptr<const TarIndex> index;
   };
 
-  // A sample's file is the first whose suffix is one of `suffixes`. Throws Error(corrupt_data) naming a
-  // sample that has none.
+  // A sample's file is the one with the first suffix of `suffixes` that it has. Throws Error(corrupt_data)
+  // naming a sample that has none.
   TarSamples(std::vector<Shard> shards, std::vector<std::string> suffixes);
 
   int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }

@@ -1,6 +1,6 @@
 // DLPack's table of C functions, by which tensors are handed over to torch and read from it. The structures
-// are those of the public header; a table of another major version is not used, an older one may hang behind
-// it.
+// are those of the public header. A table of another major version is not used; its `prev_api` may lead to an
+// older one.
 #pragma once
 
 #include "millrace/dlpack_types.h"

@@ -11,7 +11,7 @@ namespace millrace::tensors {
 // thread has no GIL, the object ends with the next call of let_go_of_kept(), so memory may stay until then.
 std::shared_ptr<const void> keep_object(_object* object);
 
-// Ends what threads left behind. Needs the GIL; keep_object() does it, too.
+// Ends the objects that threads without the GIL left. Needs the GIL; keep_object() does this, too.
 void let_go_of_kept();
 
 }  // namespace millrace::tensors

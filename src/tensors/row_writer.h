@@ -28,7 +28,7 @@ class RowWriter {
   RowWriter(const RowWriter&) = delete;
   RowWriter& operator=(const RowWriter&) = delete;
 
-  // A new batch of up to `capacity` rows in `slot`, whose first `reserved` bytes have memory.
+  // A new batch of up to `capacity` rows in `slot`; the slot's first `reserved` bytes have memory.
   void begin(int slot, size_t reserved, int64_t capacity);
   bool add(_object* sample);
 

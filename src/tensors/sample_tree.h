@@ -1,9 +1,10 @@
 // SampleTree: how the samples of a Python dataset look, learned from one of them, and their leaves put into
 // rows of batches.
 //
-// What torch's default_collate takes without asking its user's types anything. Leaves: dense CPU tensors,
-// numpy arrays and scalars of number types, float, int, bool; str and bytes are kept as Python objects.
-// Containers: dict, tuple, list, namedtuples of these very types, up to 32 deep. Who derives from it says
+// It takes the samples for which torch's default_collate asks nothing of the user's types. Leaves: dense CPU
+// tensors, numpy arrays and scalars of number types, float, int, bool; str and bytes are kept as Python
+// objects.
+// Containers: dict, tuple, list, namedtuples of these very types, up to 32 deep. A derived class says
 // where rows lie. For the files of this folder only. All calls need the GIL; one thread. Errors of Python are
 // left set and reported by throwing PythonError.
 #pragma once

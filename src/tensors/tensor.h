@@ -20,7 +20,7 @@ namespace millrace::tensors {
 // that is. Throws Error(invalid_argument) when the lease is smaller than the sizes need.
 _object* tensor_from_lease(core::Lease lease, const std::vector<int64_t>& sizes, base::DType type);
 
-// The parts of a batch whose memory is one lease, each a tensor of its own; the lease ends with the last of
+// The parts of a batch in the memory of one lease, each a tensor of its own; the lease ends with the last of
 // them.
 struct LeasePart {
   size_t offset = 0;  // bytes
@@ -39,10 +39,10 @@ struct TensorField {
 _object* tensor_over(const std::shared_ptr<const void>& keeper, uint8_t* base, const TensorField& field,
                      bool copy);
 
-// What of a tensor has to be copied for it to be made again by tensor_over(): its elements and the gaps
-// between them, so that its strides stay what they are. A tensor that uses less than a sixteenth of that span
-// becomes row-major, in memory that belongs to this. Else the memory is the tensor's. Throws
-// Error(invalid_argument) for what is no plain dense CPU tensor (see is_plain_tensor()).
+// The bytes of a tensor that have to be copied so that tensor_over() can make it again: its elements and the
+// gaps between them, with the same strides. A tensor that uses less than a sixteenth of that span becomes
+// row-major, in memory of this object. Else the memory is the tensor's. Throws Error(invalid_argument) for
+// anything but a plain dense CPU tensor (see is_plain_tensor()).
 class TensorSpan {
  public:
   explicit TensorSpan(_object* tensor);
@@ -50,7 +50,7 @@ class TensorSpan {
   TensorField& field() { return field_; }
   const void* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
-  // Gives this memory of its own, for whoever cannot keep the tensor's.
+  // Copies the bytes into memory of this object's own, for callers that cannot keep the tensor's.
   void copy();
   bool is_copy() const { return copy_ != nullptr; }
 

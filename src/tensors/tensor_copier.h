@@ -34,7 +34,8 @@ class TensorCopier {
   // The current stream of the device waits for the ticket; tensors on the device are marked as used there,
   // others passed over.
   void hand_out(const device::BatchCopier::Ticket& ticket, const std::vector<_object*>& tensors);
-  // A moment behind what was queued on the current stream of the device; and: waits for it.
+  // record() gives the moment after all work queued so far on the device's current stream; wait_for() waits
+  // for a moment.
   device::BatchCopier::Ticket record();
   void wait_for(const device::BatchCopier::Ticket& ticket);
   void close();  // without the GIL

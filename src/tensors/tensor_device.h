@@ -1,5 +1,5 @@
-// TensorDevice: a Device whose memory torch tensors can lie in; and the one for every accelerator that torch
-// knows.
+// TensorDevice: a Device with memory in which torch tensors can lie; and the one for every accelerator that
+// torch knows.
 //
 // Streams, events, memory and copies are torch's own, asked for through its device-neutral Python interface:
 // nothing here is linked to CUDA, and the streams that users and torch work with, its allocator (whichever it

@@ -22,9 +22,8 @@ class TensorFields {
   // None where this torch has other functions, or other tensors. After connect_to_torch().
   static std::optional<TensorFields> of_torch();
 
-  // As read_plain(), of a torch.Tensor. What is no strided tensor of the host is turned away before its
-  // memory is asked for, and a nested tensor, of which torch's functions would complain on stderr, must not
-  // come.
+  // As read_plain(), of a torch.Tensor. Anything but a strided tensor of the host is turned away before its
+  // memory is asked for. Requires: no nested tensor; torch's functions would complain of one on stderr.
   bool read(_object* tensor, TensorView& view) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 namespace py = pybind11;
 
-// What c10::Storage is to those who call its functions: one pointer, passed and returned as classes are that
+// A c10::Storage as the callers of its functions see it: one pointer, passed and returned like any class that
 // cannot be copied byte by byte.
 struct Storage {
   explicit Storage(void* pointer) : counted(pointer) {}

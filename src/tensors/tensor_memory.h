@@ -13,13 +13,13 @@ namespace millrace::tensors {
 bool is_tensor(_object* value);
 
 // The element type, sizes and strides (always given) of a tensor at this moment, without an offset. Throws
-// Error(invalid_argument) for what is no dense CPU tensor of an ordinary element type.
+// Error(invalid_argument) for anything but a dense CPU tensor of an ordinary element type.
 TensorField form_of(_object* tensor);
 
 // Whether a tensor is as it was: of that form, with its rows where they were, without gradients. Some 60 ns.
 bool is_in_place(_object* tensor, const TensorField& form, const collate::RowTable& rows);
 
-// What is to be known of a CPU tensor's memory before its rows are read.
+// Facts about a CPU tensor's memory to check before its rows are read.
 struct MemoryFacts {
   bool may_be_mapped = true;  // false: it is certainly no file's
   bool is_cut_short = false;  // it ends before the last row does, as after untyped_storage().resize_()

@@ -47,8 +47,8 @@ bool has_gradients_or_signs(DType type) {
   return kind == 'f' || kind == 'c' || kind == 0;
 }
 
-// What torch keeps of a tensor that is made here: one allocation, with the numbers behind the structure, and
-// the tensor's memory behind these, if it has memory of its own.
+// The allocation that torch keeps for a tensor made here: this structure, the numbers after it, and the
+// tensor's memory after these, if it has memory of its own.
 struct Managed {
   dlpack::VersionedTensor tensor;
   std::shared_ptr<const void> keeper;
@@ -170,7 +170,7 @@ bool holds_values(PyObject* tensor, const TensorView& view) {
   if (!has_gradients_or_signs(view.type)) return true;
   const TorchApi& torch = torch_api();
   if (base::dtype_kind(view.type) == 'c' && torch.is_conj(tensor)) return false;
-  // A sign that is turned lazily is that of a conjugate's imaginary part, whose values lie two apart. So most
+  // Only the imaginary part of a conjugate has its sign turned lazily, and its values lie two apart. So most
   // tensors need not be asked.
   return (view.is_contiguous() && view.elements() > 1) || !torch.is_neg(tensor);
 }

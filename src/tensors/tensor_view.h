@@ -34,8 +34,8 @@ struct TensorView {
 bool read_tensor(_object* tensor, TensorView& view);
 
 // Reads torch.Tensor itself (no derived class), dense, on the CPU, without gradients, of an ordinary element
-// type, whose memory holds its values as they are. False for everything else. Some 50 ns; for floats, which
-// may ask for gradients or have their sign turned lazily, twice that.
+// type, with memory that holds its values as they are. False for everything else. Some 50 ns; for floats,
+// which may ask for gradients or have their sign turned lazily, twice that.
 bool read_plain(_object* value, TensorView& view);
 
 // The same in some 30 ns, where torch lets it (tensor_fields.h); of a value that follows others like it, of

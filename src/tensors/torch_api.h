@@ -1,10 +1,10 @@
-// TorchApi: what is asked of the torch that is running. Nothing here is linked to torch, or compiled against
-// it: one build serves all its versions.
+// TorchApi: the functions and facts of the torch that is running. Nothing here is linked to torch, or
+// compiled against it: one build serves all its versions.
 //
 // Tensors are read and made by DLPack's table of C functions (dlpack.h), which torch has since 2.10. What
 // DLPack does not say (gradients, negative bits) is asked of torch.Tensor's own C functions, found once where
 // Python finds them. What neither says is asked by name of torch's shared libraries (torch_symbol()); these
-// names are no promise of torch's, so whoever asks goes on without them. All need the GIL.
+// names are no promise of torch's, so the code that asks goes on without them. All need the GIL.
 #pragma once
 
 #include <Python.h>
@@ -46,7 +46,7 @@ const TorchApi& torch_api();
 // An address in a shared library that torch has loaded ("libc10.so"), or null. Needs no GIL.
 void* torch_symbol(const char* library, const char* name);
 
-// What this torch lacks of what is asked for by name, and what follows, a sentence each.
+// A sentence for each function asked for by name that this torch lacks, with the consequence.
 std::vector<std::string> missing_in_torch();
 
 }  // namespace millrace::tensors

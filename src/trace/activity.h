@@ -1,9 +1,9 @@
-// Activity: what a thread is doing at this moment, for whoever asks why nothing comes out.
+// Activity: what a thread is doing at this moment, to explain why no batch comes out.
 //
-// The thread that does the work is the only writer: begin() names the sample, step() what is done to it,
-// end() that nothing is. A reader on any thread gets all of one moment: a counter is odd while they change.
-// Who reads a field of a change has acquired what was stored before it, so the counter, read last, has moved
-// on, and the reader looks again. Cost: one reading of the clock and six stores for each step.
+// The thread that does the work is the only writer: begin() names the sample, step() the work on it, and
+// end() says that there is none. A reader on any thread gets all fields of one moment: a counter is odd while
+// they change. A reader that sees a new field has acquired all stores before it. So the counter, read last,
+// has moved on, and the reader looks again. Cost: one reading of the clock and six stores for each step.
 #pragma once
 
 #include <atomic>

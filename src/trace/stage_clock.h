@@ -2,12 +2,12 @@
 // wall time.
 //
 // A thread that is attached to a clock has it as `current_stage_clock`; StageScope and StageTimer book there,
-// and do nothing (one load) on a thread that has none. A scope goes back to the stage it found, so whoever
-// knows better splits what an outer one began.
-// Invariant: a StageRow has one writer, the thread that its clock is attached to; anybody may read it
-// meanwhile, from another process, too: `version` is odd while the row is written, and a reader reads again
+// and do nothing (one load) on a thread that has none. A scope goes back to the stage it found, so an
+// inner scope that knows better splits the stage of an outer one.
+// Invariant: a StageRow has one writer, the thread that its clock is attached to; any thread of any
+// process may read it meanwhile: `version` is odd while the row is written, and a reader reads again
 // until it has seen the same even number twice. A writer that was killed may leave it odd for ever; the
-// reader then takes what is there, which is off by one stage's latest stretch. CPU time costs a system call
+// reader then takes the values as they are, off by one stage's latest stretch. CPU time costs a system call
 // (0.1 to 0.5 us), so it is asked for when kCpuEveryNs of wall time have passed since the last time, at the
 // next change of stage. What passed since then is shared among the stages: first to those that compute, as
 // far as their wall time reaches; the rest to those that may only have waited.
@@ -30,7 +30,8 @@
 
 namespace millrace::trace {
 
-// Of those that make batches up to `idle`; the rest is the consumer's, whose thread may make batches, too.
+// Stages up to `idle` are those of threads that make batches. The rest is the consumer's; its thread may make
+// batches, too.
 enum class Stage : uint8_t {
   read,
   decode,
@@ -63,9 +64,9 @@ struct StageRow {
   std::atomic<int64_t> note_version{0}, note_bytes{0};
   std::array<std::atomic<uint64_t>, kNoteBytes / sizeof(uint64_t)> note{};
 
-  void write_note(std::string_view text);  // cut off behind kNoteBytes
+  void write_note(std::string_view text);  // cut off after kNoteBytes
   std::string read_note() const;
-  // For a thread that was killed, by whoever saw it: its last stage ends now.
+  // For a thread that was killed, called by the thread that noticed: its last stage ends now.
   void end_for_it(int64_t now);
 };
 static_assert(sizeof(StageRow) <= 4096 && std::atomic<int64_t>::is_always_lock_free);
@@ -112,7 +113,7 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
 
   // The consumer's next(): attached from begin() to leave(), which gets what begin() returned. Calls may be
   // nested (an iterator over an iterator), and come from different threads, one at a time. What begins in
-  // `step`, but for `start`, is a step, whose times are kept. Nothing is done once ended, until restart().
+  // `step`, but for `start`, is a step; its times are kept. Nothing is done once ended, until restart().
   Stage begin(Stage stage);
   void leave(Stage before);
   void restart();                         // a new life, of which nothing is counted yet, in `step`
@@ -151,8 +152,8 @@ class StageClock : public std::enable_shared_from_this<StageClock> {
   Stage stage_ = Stage::ended;
   int64_t since_ns_ = 0;
   int64_t cpu_base_ns_ = -1, cpu_since_ns_ = 0;
-  std::array<int64_t, kStages> pending_ns_{};  // wall time whose CPU time was not asked for yet
-  const void* thread_ = nullptr;               // whose CPU time cpu_base_ns_ is
+  std::array<int64_t, kStages> pending_ns_{};  // wall time for which CPU time was not asked yet
+  const void* thread_ = nullptr;               // the thread that has the CPU time cpu_base_ns_
   std::shared_ptr<StageClock> outer_;          // what begin() found attached
   int64_t entered_ns_ = 0;
   int32_t ready_ = -1;

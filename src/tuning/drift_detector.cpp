@@ -267,7 +267,7 @@ void DriftDetector::examine_channels(Channels& channels, double threshold, std::
 }
 
 // Whether the means look like the reference's in another order: along the line from one to the other they are
-// past the middle, and what is left beside that line is small. `best` becomes the order that chance explains
+// past the middle, and their distance from that line is small. `best` becomes the order that chance explains
 // least.
 void DriftDetector::examine_order(const Channels& channels, int64_t batches, DriftAlarm& best) const {
   const size_t n = channels.mean.size();

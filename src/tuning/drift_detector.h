@@ -1,4 +1,5 @@
-// DriftDetector: compares what is fed with a reference, batch by batch, and says what has changed.
+// DriftDetector: compares the batches fed to training with a reference, batch by batch, and says what has
+// changed.
 //
 // Of each series: the mean (location), the spread, non-finite numbers, zeros, numbers outside the reference's
 // range, and the histogram, as Kolmogorov and Smirnov's distance over bins of equal weight. Of whole numbers:
@@ -32,7 +33,7 @@ struct DriftAlarm {
       kind;  // mean, spread, nan, zeros, range, histogram, classes, lengths, channels, duplicates
   int64_t series = 0;
   double expected = 0, seen = 0;  // of the feature: in units of the frame, or shares
-  int64_t label = 0;              // of `classes`: the number whose share changed most
+  int64_t label = 0;              // of `classes`: the number with the share that changed most
   std::string what;               // of `classes`: "one", "others", "new", "all"
   std::vector<int> order;         // of `channels`: which of the reference's channels each one looks like
   double log_p = 0;
@@ -54,7 +55,7 @@ class DriftDetector {
   std::vector<DriftAlarm> end_batch();
 
  private:
-  // Features whose strongest finding is one alarm. `labels`: of classes.
+  // Features that share one alarm: their strongest finding. `labels`: of classes.
   struct Watched {
     std::string field, kind;
     int64_t series = 0;

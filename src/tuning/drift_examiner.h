@@ -6,11 +6,11 @@
 // both. So submit() waits for no examination. A job holds what it reads (`keeper`): it is released, on this
 // thread, as soon as its numbers are sampled. At most `queue` jobs wait; submit() says no rather than wait,
 // or waits if told to.
-// Who: any thread, every call but the destructor. End: close(), which the destructor calls, marks and wakes:
-// the thread ends behind its job, a submit() that waits says no, finish() returns; then it drops what waits
-// and joins.
+// Threads: any thread, every call but the destructor. End: close(), which the destructor calls, marks and
+// wakes: the thread ends after its job, a submit() that waits says no, finish() returns; then close() drops
+// all waiting jobs and joins.
 // In a forked child nothing is done, and End leaks what was made before the fork: a condition variable that a
-// thread of the parent waits for cannot be destroyed there. What goes wrong in a job is kept, and thrown by
+// thread of the parent waits for cannot be destroyed there. An error of a job is kept, and thrown by
 // the next submit() or finish().
 #pragma once
 

@@ -21,7 +21,8 @@ double bound(const Expected& expected, const Window& window, double shift) {
                         : -HUGE_VAL;
   };
   if (expected.reach >= 0.9 * expected.range) return std::min(0.0, like_before(shift));
-  // Up to `far` samples are off by the whole range, the rest explains what is left; the best split counts.
+  // Up to `far` samples are off by the whole range, the others explain the remaining shift; the best split
+  // counts.
   const double weight = expected.range * window.design / window.rows,
                outliers = kUnseen * window.rows / std::max(expected.samples, 1.0);
   double best = 0;

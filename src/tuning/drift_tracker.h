@@ -10,7 +10,7 @@
 // alarm, however few the samples are. n joins the window's samples with the reference's, 1 / (1/n_window +
 // 1/n_reference), divided by the design effect: how much more batches vary than samples drawn one by one
 // would. That is measured in the reference, in the window itself (from 8 batches on), and in the windows
-// before; the greatest counts, so feeds whose batches hang together (shards, sorted runs) need a greater
+// before; the greatest counts, so feeds of batches that hang together (shards, sorted runs) need a greater
 // shift. Constant memory and time; the caller keeps threads apart.
 #pragma once
 

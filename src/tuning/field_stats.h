@@ -1,7 +1,8 @@
 // FieldStats: the statistics of one field of a feed (a tensor of the batches), and DriftStats: of all fields.
 //
 // Built from the numbers that sample_rows() chose. The first kOpeningRows samples are kept until the frames
-// can be chosen from them; whoever reads before that calls settle(). Merged over workers, epochs and ranks.
+// can be chosen from them; a caller that reads before that calls settle() first. Merged over workers, epochs
+// and ranks.
 // Bounded: a series takes 27 KiB, whole numbers up to 8,192 counts per series. The caller keeps threads
 // apart.
 #pragma once

@@ -108,8 +108,8 @@ Reader reader_of(base::DType type) {
                                                base::dtype_name(type) + " numbers; leave the field out");
 }
 
-// What is left of a row without a run of equal numbers at one end: of zeros if there is one, else behind,
-// else before.
+// The length of a row without a run of equal numbers at one end: the run of zeros if there is one, else the
+// run at the end, else the one at the beginning.
 double unpadded_length(const uint8_t* row, const Inner& inner, Reader reader) {
   const auto at = [&](int64_t place) {
     double value;

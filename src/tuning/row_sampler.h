@@ -1,9 +1,9 @@
-// RowSampler: which numbers of a batch are looked at, and these as doubles.
+// RowSampler: chooses the numbers of a batch to look at, and gives them as doubles.
 //
 // Rows are spread evenly over the batch, at most `most_rows`; of each row, at most `most_values` numbers per
-// series (a channel, a column, or the whole row), in 16 runs of neighbours spread evenly over it, whose
-// places turn with `turn`. All are looked at where there are no more. Nothing is random, so the same batch
-// and turn give the same numbers. Reads the tensor's memory while it runs, which the caller keeps. Any
+// series (a channel, a column, or the whole row), in 16 runs of neighbours spread evenly over it; the
+// runs' places turn with `turn`. All are looked at where there are no more. Nothing is random, so the same
+// batch and turn give the same numbers. Reads the tensor's memory while it runs; the caller keeps it. Any
 // thread.
 #pragma once
 
@@ -20,19 +20,19 @@ struct BatchView {
   const uint8_t* data = nullptr;
   base::DType type = base::DType::u8;
   std::vector<int64_t> sizes, strides;  // strides in elements
-  bool ragged = false;  // one sample of a field whose samples have sizes of their own; the first size is 1
+  bool ragged = false;  // one sample of a field with samples of different sizes; the first size is 1
 
   int64_t rows() const { return sizes.empty() ? 1 : sizes[0]; }
 };
 
-// What a field's numbers are, by its type and shape.
+// The meaning of a field's numbers, by its type and shape.
 struct FieldLayout {
   int series_axis = -1;  // the dimension of channels or columns; -1: one series
   int64_t series = 1;
   bool channels =
       false;  // 2 to 4 series over one kind of number, as a picture's: they share a frame, and may be swapped
   bool counted = false;  // whole numbers that name something: labels, tokens
-  bool padded = false;   // rows of tokens, whose ends may be filled up
+  bool padded = false;   // rows of tokens with ends that may be filled up
 
   bool operator==(const FieldLayout&) const = default;
 };

@@ -1,7 +1,7 @@
-// SeriesStats: what is known of one stream of numbers: of a column, of a channel, of a field's lengths.
+// SeriesStats: statistics of one stream of numbers: of a column, of a channel, of a field's lengths.
 //
 // Beside moments, extremes and a histogram of the values, it has five features of each sample, all bounded:
-// their means over samples obey limits that hold for any distribution, which is what drift is judged by
+// their means over samples obey limits that hold for any distribution; drift is judged by these limits
 // (drift_tracker.h). Bounded means of a Frame: (x - center) / scale, cut off at 2 (Huber's score, "Robust
 // estimation of a location parameter", 1964). A frame comes from the first window's quantiles, rounded to
 // quarters of powers of two, so that ranks which saw different parts mostly agree on it. The caller keeps

@@ -3,8 +3,8 @@
 // 16 buckets per power of two and sign, as an HDR histogram or a DDSketch (Masson, Rim and Lee, VLDB 2019)
 // has them: a value's bucket is the top of its float64 bits, so no bounds are chosen, any two histograms can
 // be added, and a quantile is right to 3.2 % of its size (half a bucket). Sizes below 2^-40 count as zero,
-// those from 2^64 on as the last bucket. Whoever adds values far from zero subtracts an origin first (Frame
-// in series_stats.h). 26 KiB; about 1 ns per value. The caller keeps threads apart.
+// those from 2^64 on as the last bucket. A caller that adds values far from zero subtracts an origin first
+// (Frame in series_stats.h). 26 KiB; about 1 ns per value. The caller keeps threads apart.
 #pragma once
 
 #include <bit>
@@ -23,7 +23,7 @@ class ValueHistogram {
   // Buckets are numbered in the order of their values. `x` is finite or infinite, not NaN.
   static int bucket_of(double x) {
     const uint64_t bits =
-        std::bit_cast<uint64_t>(std::fabs(x)) >> 48;  // the exponent, and four bits behind it
+        std::bit_cast<uint64_t>(std::fabs(x)) >> 48;  // the exponent, and four bits after it
     constexpr uint64_t least = static_cast<uint64_t>(1023 + kLeastExponent) << 4;
     if (bits < least) return kZero;
     const uint64_t place = bits - least;
