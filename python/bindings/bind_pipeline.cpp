@@ -70,6 +70,63 @@ struct DictWriter {
   }
 };
 
+// The types of a transform's fields, by name.
+struct FieldTypes {
+  py::dict& types;
+
+  template <class... T>
+  void operator()(const char* name, T&... values) {
+    types[name] = sizeof...(values) > 1 ? py::object(py::make_tuple(type_of(values)...))
+                                        : py::object(py::make_tuple(type_of(values)...)[0]);
+  }
+  template <class... T>
+  void may(const char* name, T&... values) {
+    (*this)(name, values...);
+  }
+
+ private:
+  static std::string type_of(bool) { return "bool"; }
+  static std::string type_of(int32_t) { return "int"; }
+  static std::string type_of(double) { return "float"; }
+  static std::string type_of(const Range&) { return "range"; }
+  static std::string type_of(Interpolation) { return "interpolation"; }
+  static std::string type_of(const std::array<uint8_t, 3>&) { return "color"; }
+  static std::string type_of(const std::array<double, 2>&) { return "point"; }
+  template <class T>
+  static std::string type_of(const std::optional<T>&) {
+    return "optional " + type_of(T{});
+  }
+  template <class T>
+  static std::string type_of(const T&) {
+    return "other";
+  }
+};
+
+// {"policies": the kinds of operations that a policy may have, in the engine's order,
+//  "transforms": {a dict's "op": {"name": torchvision's, if it has one, "fields": {name: type}}}}
+py::dict operations() {
+  py::list kinds;
+  for (size_t kind = 0; kind < kAugmentNames.size(); ++kind)
+    if (is_of_policies(static_cast<AugmentKind>(kind))) kinds.append(kAugmentNames[kind]);
+  py::dict list;
+  transforms::any_transform([&]<class T>(std::type_identity<T>) {
+    using transforms::Operation;
+    py::dict types;
+    FieldTypes write{types};
+    T t{};
+    Operation<T>::fields(write, t);
+    py::dict made;
+    if constexpr (requires { Operation<T>::name; }) made["name"] = Operation<T>::name;
+    made["fields"] = types;
+    list[Operation<T>::key] = made;
+    return false;
+  });
+  py::dict all;
+  all["policies"] = kinds;
+  all["transforms"] = list;
+  return all;
+}
+
 py::dict decision(const transforms::OpParams& op) {
   py::dict d;
   transforms::any_transform([&]<class T>(std::type_identity<T>) {
@@ -140,6 +197,7 @@ base::SampleKey make_key(const py::int_& seed, uint64_t epoch, int64_t index, ui
 }
 
 void bind_pipeline(py::module_& m) {
+  m.def("operations", &operations);
   py::class_<Pipeline>(m, "ImagePipeline")
       .def(py::init<py::list>(), py::arg("chain"))
       .def_property_readonly("output_dtype",

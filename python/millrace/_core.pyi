@@ -572,6 +572,11 @@ class RecordedPicture:
     def give_pixels(self, rgbx: bytes) -> None:
         """The stored picture's, four bytes each, for all that were recorded over this file."""
 
+def operations() -> dict[str, Any]:
+    """{"policies": the kinds of operations that a policy may have, in the engine's order, "transforms": {the
+    "op" of a chain's dict: {"name": torchvision's, if it has only one, "fields": {name: type}}}}.
+    """
+
 class ImagePipeline:
     """A checked chain of transforms, each a dict {"op": name, ...}. Immutable.
 

@@ -45,5 +45,9 @@ def test_classes() -> None:
 def test_packages_list_what_their_stubs_import(stub: Path) -> None:
     listed = re.findall(r"^    (\S+): (.+)$", stub.with_suffix(".py").read_text(), re.MULTILINE)
     imported = re.findall(r"^from (\S+) import (\w+) as \2$", stub.read_text(), re.MULTILINE)
+    for module in re.findall(r"^from \.(\S+) import \*$", stub.read_text(), re.MULTILINE):
+        text = (stub.parent / module).with_suffix(".py").read_text()
+        every = re.search(r"^__all__ = (\[.*?\])$", text, re.MULTILINE | re.DOTALL)
+        imported += [(f".{module}", name) for name in ast.literal_eval(every.group(1))] if every else []
     assert sorted((module, name) for module, names in listed for name in names.split()) == sorted(imported)
     assert imported

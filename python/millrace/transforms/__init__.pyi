@@ -26,12 +26,7 @@ from .geometry import Resize as Resize
 from .neighbours import GaussianBlur as GaussianBlur
 from .neighbours import GaussianNoise as GaussianNoise
 from .neighbours import RandomErasing as RandomErasing
-from .operations import RandomAdjustSharpness as RandomAdjustSharpness
-from .operations import RandomAutocontrast as RandomAutocontrast
-from .operations import RandomEqualize as RandomEqualize
-from .operations import RandomInvert as RandomInvert
-from .operations import RandomPosterize as RandomPosterize
-from .operations import RandomSolarize as RandomSolarize
+from .operations import *
 from .policies import AutoAugment as AutoAugment
 from .policies import AutoAugmentPolicy as AutoAugmentPolicy
 from .policies import RandAugment as RandAugment

@@ -1,65 +1,83 @@
-"""Transforms that are one operation of a policy: RandomInvert, RandomPosterize and their kin."""
+"""Transforms that are one operation of a policy: RandomInvert, RandomPosterize and their kin. A class here has
+all that Python knows of one: lowering recognises torchvision's class of the same name by it, and Pillow's
+function.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from . import functional as F
 from .base import RandomApplyTransform
 from .functional.picture import Picture
 
+__all__ = [
+    "RandomInvert",
+    "RandomPosterize",
+    "RandomSolarize",
+    "RandomAdjustSharpness",
+    "RandomAutocontrast",
+    "RandomEqualize",
+]
 
-class RandomInvert(RandomApplyTransform):
-    """The negative with probability `p`."""
+
+class PictureOperation(RandomApplyTransform):
+    """An operation that happens with probability `p`."""
+
+    kind: ClassVar[str]  # the engine's name
+    value: ClassVar[str | None] = None  # the attribute that is the operation's value, if it has one
+    function: ClassVar[Callable[..., Any]]  # of a picture and the value
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.invert(inpt)
+        return type(self).function(inpt, *(() if self.value is None else (getattr(self, self.value),)))
 
 
-class RandomPosterize(RandomApplyTransform):
+class RandomInvert(PictureOperation):
+    """The negative with probability `p`."""
+
+    kind, function = "invert", F.invert
+
+
+class RandomPosterize(PictureOperation):
     """Only the upper `bits` (0 to 8; to Pillow from 13 on at least 1) of each byte, with probability `p`."""
+
+    kind, value, function = "posterize", "bits", F.posterize
 
     def __init__(self, bits: int, p: float = 0.5) -> None:
         super().__init__(p)
         self.bits = bits
 
-    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.posterize(inpt, self.bits)
 
-
-class RandomSolarize(RandomApplyTransform):
+class RandomSolarize(PictureOperation):
     """Values from `threshold` on are inverted, with probability `p`. The threshold is in the picture's own
     range: 0 to 255 for PIL images and bytes.
     """
+
+    kind, value, function = "solarize", "threshold", F.solarize
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         super().__init__(p)
         self.threshold = threshold
 
-    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.solarize(inpt, self.threshold)
 
-
-class RandomAdjustSharpness(RandomApplyTransform):
+class RandomAdjustSharpness(PictureOperation):
     """Sharper (`sharpness_factor` above 1) or smoother (below it, down to 0), with probability `p`."""
+
+    kind, value, function = "sharpness", "sharpness_factor", F.adjust_sharpness
 
     def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
         super().__init__(p)
         self.sharpness_factor = sharpness_factor
 
-    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.adjust_sharpness(inpt, self.sharpness_factor)
 
-
-class RandomAutocontrast(RandomApplyTransform):
+class RandomAutocontrast(PictureOperation):
     """Each channel stretched over all values, with probability `p`."""
 
-    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.autocontrast(inpt)
+    kind, function = "autocontrast", F.autocontrast
 
 
-class RandomEqualize(RandomApplyTransform):
+class RandomEqualize(PictureOperation):
     """Each channel's values spread evenly, with probability `p`."""
 
-    def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return F.equalize(inpt)
+    kind, function = "equalize", F.equalize

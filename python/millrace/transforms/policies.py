@@ -21,10 +21,11 @@ from .arguments import Fills, check_fill, fill_for
 from .base import Transform
 from .functional.interpolation import Interpolation, interpolation_mode
 from .functional.picture import Picture
-from .policy_tables import POLICIES, Policy
 
 _Magnitudes = Callable[[int, int, int], "torch.Tensor | None"]
 _Table = dict[str, tuple[_Magnitudes, bool]]
+
+_Policy = tuple[tuple[str, float, "int | None"], ...]  # (operation, probability, index of its magnitude), ...
 
 _BINS = 10  # of AutoAugment's magnitudes
 
@@ -97,7 +98,7 @@ def _sheared(picture: Picture, maps: dict[str, Any], x: float, y: float) -> Pict
 
 
 # What each operation makes of a picture by its magnitude; `maps`: interpolation and fill.
-_CHANGES: dict[str, Callable[[Picture, float, dict[str, Any]], Picture]] = {
+CHANGES: dict[str, Callable[[Picture, float, dict[str, Any]], Picture]] = {
     "Identity": lambda picture, nothing, maps: picture,
     "ShearX": lambda picture, tangent, maps: _sheared(picture, maps, tangent, 0.0),
     "ShearY": lambda picture, tangent, maps: _sheared(picture, maps, 0.0, tangent),
@@ -105,8 +106,8 @@ _CHANGES: dict[str, Callable[[Picture, float, dict[str, Any]], Picture]] = {
     "TranslateY": lambda picture, pixels, maps: _moved(picture, maps, 0, pixels),
     "Rotate": lambda picture, degrees, maps: F.rotate(picture, degrees, **maps),
     "Brightness": lambda picture, more, maps: F.adjust_brightness(picture, 1.0 + more),
-    "Color": lambda picture, more, maps: F.adjust_saturation(picture, 1.0 + more),
     "Contrast": lambda picture, more, maps: F.adjust_contrast(picture, 1.0 + more),
+    "Color": lambda picture, more, maps: F.adjust_saturation(picture, 1.0 + more),
     "Sharpness": lambda picture, more, maps: F.adjust_sharpness(picture, 1.0 + more),
     "Posterize": lambda picture, bits, maps: F.posterize(picture, int(bits)),
     "Solarize": lambda picture, share, maps: F.solarize(picture, _largest(picture) * share),
@@ -114,6 +115,7 @@ _CHANGES: dict[str, Callable[[Picture, float, dict[str, Any]], Picture]] = {
     "Equalize": lambda picture, nothing, maps: F.equalize(picture),
     "Invert": lambda picture, nothing, maps: F.invert(picture),
 }
+SHARES_OF_LARGEST = ("Solarize",)  # their magnitudes are shares of the largest value; in v1, bytes
 
 
 class _Augment(Transform):
@@ -149,10 +151,10 @@ class _Augment(Transform):
         return self._changed(inpt, name, magnitude)
 
     def _changed(self, inpt: Picture, name: str, magnitude: float) -> Picture:
-        if name not in _CHANGES:
+        if name not in CHANGES:
             raise ValueError(f"No transform available for {name}")
         maps: dict[str, Any] = {"interpolation": self.interpolation, "fill": fill_for(self.fill, inpt)}
-        return _CHANGES[name](inpt, magnitude, maps)
+        return CHANGES[name](inpt, magnitude, maps)
 
 
 def _largest(picture: Picture) -> float:
@@ -233,11 +235,11 @@ class AutoAugment(_Augment):
         self.policy = policy
         self._policies = self._get_policies(policy)
 
-    def _get_policies(self, policy: Any) -> list[Policy]:
+    def _get_policies(self, policy: Any) -> list[_Policy]:
         name = policy.value if isinstance(policy, Enum) else None
-        if name not in POLICIES:
+        if name not in _FOUND:
             raise ValueError(f"The provided policy {policy} is not recognized.")
-        return POLICIES[name]
+        return _FOUND[name]
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         size = F.get_size(inpt)
@@ -245,3 +247,101 @@ class AutoAugment(_Augment):
             if torch.rand(()) <= p:
                 inpt = self._operated(inpt, size, name, _BINS, lambda which=which: which)  # type: ignore[misc]
         return inpt
+
+
+# AutoAugment's policies, as found for three data sets by Cubuk et al. (2019). A line is a policy: two
+# operations, each with the probability that it happens and the index of its magnitude, if it has one.
+_IMAGENET = """
+Posterize 0.4 8, Rotate 0.6 9
+Solarize 0.6 5, AutoContrast 0.6
+Equalize 0.8, Equalize 0.6
+Posterize 0.6 7, Posterize 0.6 6
+Equalize 0.4, Solarize 0.2 4
+Equalize 0.4, Rotate 0.8 8
+Solarize 0.6 3, Equalize 0.6
+Posterize 0.8 5, Equalize 1.0
+Rotate 0.2 3, Solarize 0.6 8
+Equalize 0.6, Posterize 0.4 6
+Rotate 0.8 8, Color 0.4 0
+Rotate 0.4 9, Equalize 0.6
+Equalize 0.0, Equalize 0.8
+Invert 0.6, Equalize 1.0
+Color 0.6 4, Contrast 1.0 8
+Rotate 0.8 8, Color 1.0 2
+Color 0.8 8, Solarize 0.8 7
+Sharpness 0.4 7, Invert 0.6
+ShearX 0.6 5, Equalize 1.0
+Color 0.4 0, Equalize 0.6
+Equalize 0.4, Solarize 0.2 4
+Solarize 0.6 5, AutoContrast 0.6
+Invert 0.6, Equalize 1.0
+Color 0.6 4, Contrast 1.0 8
+Equalize 0.8, Equalize 0.6
+"""
+
+_CIFAR10 = """
+Invert 0.1, Contrast 0.2 6
+Rotate 0.7 2, TranslateX 0.3 9
+Sharpness 0.8 1, Sharpness 0.9 3
+ShearY 0.5 8, TranslateY 0.7 9
+AutoContrast 0.5, Equalize 0.9
+ShearY 0.2 7, Posterize 0.3 7
+Color 0.4 3, Brightness 0.6 7
+Sharpness 0.3 9, Brightness 0.7 9
+Equalize 0.6, Equalize 0.5
+Contrast 0.6 7, Sharpness 0.6 5
+Color 0.7 7, TranslateX 0.5 8
+Equalize 0.3, AutoContrast 0.4
+TranslateY 0.4 3, Sharpness 0.2 6
+Brightness 0.9 6, Color 0.2 8
+Solarize 0.5 2, Invert 0.0
+Equalize 0.2, AutoContrast 0.6
+Equalize 0.2, Equalize 0.6
+Color 0.9 9, Equalize 0.6
+AutoContrast 0.8, Solarize 0.2 8
+Brightness 0.1 3, Color 0.7 0
+Solarize 0.4 5, AutoContrast 0.9
+TranslateY 0.9 9, TranslateY 0.7 9
+AutoContrast 0.9, Solarize 0.8 3
+Equalize 0.8, Invert 0.1
+TranslateY 0.7 9, AutoContrast 0.9
+"""
+
+_SVHN = """
+ShearX 0.9 4, Invert 0.2
+ShearY 0.9 8, Invert 0.7
+Equalize 0.6, Solarize 0.6 6
+Invert 0.9, Equalize 0.6
+Equalize 0.6, Rotate 0.9 3
+ShearX 0.9 4, AutoContrast 0.8
+ShearY 0.9 8, Invert 0.4
+ShearY 0.9 5, Solarize 0.2 6
+Invert 0.9, AutoContrast 0.8
+Equalize 0.6, Rotate 0.9 3
+ShearX 0.9 4, Solarize 0.3 3
+ShearY 0.8 8, Invert 0.7
+Equalize 0.9, TranslateY 0.6 6
+Invert 0.9, Equalize 0.6
+Contrast 0.3 3, Rotate 0.8 4
+Invert 0.8, TranslateY 0.0 2
+ShearY 0.7 6, Solarize 0.4 8
+Invert 0.6, Rotate 0.8 4
+ShearY 0.3 7, TranslateX 0.9 3
+ShearX 0.1 6, Invert 0.6
+Solarize 0.7 2, TranslateY 0.6 7
+ShearY 0.8 4, Invert 0.8
+ShearX 0.7 9, TranslateY 0.8 3
+ShearY 0.8 5, AutoContrast 0.7
+ShearX 0.7 2, Invert 0.1
+"""
+
+
+def _parsed(table: str) -> list[_Policy]:
+    policies = []
+    for line in table.strip().splitlines():
+        steps = (step.split() for step in line.split(", "))
+        policies.append(tuple((name, float(p), int(i[0]) if i else None) for name, p, *i in steps))
+    return policies
+
+
+_FOUND = {"imagenet": _parsed(_IMAGENET), "cifar10": _parsed(_CIFAR10), "svhn": _parsed(_SVHN)}

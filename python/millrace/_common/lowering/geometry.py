@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .chain import Chain, Rule, fill, interpolation_name, map_interpolation, padding, pair, picture_fill
+from .chain import Chain, Rule, fill, interpolation_name, padding, pair, picture_fill
+from .fields import by_fields
 from .recognising import V1, NotLowered
 
 
@@ -79,45 +80,16 @@ def _whole(name: str, size: Any) -> int:
 # -- maps
 
 
-def _random_perspective(chain: Chain, t: Any, family: str) -> None:
-    op = {
-        "op": "random_perspective",
-        "distortion_scale": float(t.distortion_scale),
-        "p": float(t.p),
-        "interpolation": map_interpolation("RandomPerspective", t.interpolation),
-        "fill": picture_fill("RandomPerspective", t.fill),
-    }
-    chain.change_picture(op, "RandomPerspective")
-
-
-def _mapped(name: str, t: Any) -> dict[str, Any]:
-    """What RandomRotation and RandomAffine share."""
-    return {
-        "degrees": (float(t.degrees[0]), float(t.degrees[1])),
-        "interpolation": map_interpolation(name, t.interpolation),
-        "center": None if t.center is None else (float(t.center[0]), float(t.center[1])),
-        "fill": picture_fill(name, t.fill),
-    }
-
-
-def _random_rotation(chain: Chain, t: Any, family: str) -> None:
+def _center(t: Any) -> tuple[float, float] | None:
     if t.expand:
         raise NotLowered(
             "RandomRotation(expand=True) makes pictures of any size and has no native form; leave expand out"
         )
-    chain.change_picture({"op": "random_rotation", **_mapped("RandomRotation", t)}, "RandomRotation")
+    return None if t.center is None else (float(t.center[0]), float(t.center[1]))
 
 
-def _random_affine(chain: Chain, t: Any, family: str) -> None:
-    shear = [0.0] * 4 if t.shear is None else [*t.shear, 0.0, 0.0][:4]
-    op = {
-        "op": "random_affine",
-        **_mapped("RandomAffine", t),
-        "translate": None if t.translate is None else (float(t.translate[0]), float(t.translate[1])),
-        "scale": None if t.scale is None else (float(t.scale[0]), float(t.scale[1])),
-        "shear": tuple(map(float, shear)),
-    }
-    chain.change_picture(op, "RandomAffine")
+def _shear(t: Any) -> tuple[float, ...]:
+    return tuple(map(float, [0.0] * 4 if t.shear is None else [*t.shear, 0.0, 0.0][:4]))
 
 
 def _several(chain: Chain, t: Any, family: str) -> None:
@@ -135,7 +107,7 @@ GEOMETRY: dict[str, Rule] = {
     "RandomShortestSize": _random_shortest_size,
     "ScaleJitter": _scale_jitter,
     "RandomResize": _random_resize,
-    "RandomRotation": _random_rotation,
-    "RandomAffine": _random_affine,
-    "RandomPerspective": _random_perspective,
+    "RandomRotation": by_fields("random_rotation", center=_center),
+    "RandomAffine": by_fields("random_affine", shear=_shear),
+    "RandomPerspective": by_fields("random_perspective"),
 }

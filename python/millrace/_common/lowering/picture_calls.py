@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 import random
 import sys
@@ -13,7 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import ImageOps
 
+from ...transforms import operations
+from ...transforms.operations import PictureOperation
 from ..shipped import is_shipped, replaced_in
 from .crops import stacked
 from .read_values import Called, Coin, Drawn, Op, Picture, Symbol, require
@@ -137,21 +141,22 @@ def _gaussian(radius: Any = 2) -> _Blur:
     return _Blur(radius)
 
 
-def _of_picture(name: str, kind: str) -> Callable[[Any], Picture]:
-    def call(image: Any) -> Picture:
-        return _picture(image).then(step_of(name, kind))
+def _of_image_ops(made: type[PictureOperation]) -> Callable[..., Picture]:
+    """ImageOps' function of `made`'s kind, which calls its value as `made` does."""
+    signature = inspect.signature(getattr(ImageOps, made.kind))
+
+    def call(*args: Any, **named: Any) -> Picture:
+        bound = signature.bind(*args, **named)
+        require(bound.arguments.keys() <= {"image", made.value})
+        bound.apply_defaults()
+        picture = _picture(bound.arguments["image"])
+        if made.value is None:
+            return picture.then(step_of(made.kind, made.kind))
+        value = bound.arguments[made.value]
+        require(is_number(value) and (made.kind != "posterize" or (type(value) is int and 1 <= value <= 8)))
+        return picture.then(step_of(made.kind, made.kind, values=[float(value)]))
 
     return call
-
-
-def _solarize(image: Any, threshold: Any = 128) -> Picture:
-    require(is_number(threshold))
-    return _picture(image).then(step_of("solarize", "solarize", values=[float(threshold)]))
-
-
-def _posterize(image: Any, bits: Any) -> Picture:
-    require(type(bits) is int and 1 <= bits <= 8)
-    return _picture(image).then(step_of("posterize", "posterize", values=[float(bits)]))
 
 
 def _picture(value: Any) -> Picture:
@@ -180,11 +185,11 @@ def _convert(picture: Picture, mode: Any) -> Picture:
 METHODS: dict[str, Callable[..., Picture]] = {"filter": _filter, "convert": _convert}
 _PILLOWS: list[tuple[str, str, Callable[..., Any]]] = [
     ("PIL.ImageFilter", "GaussianBlur", _gaussian),
-    ("PIL.ImageOps", "solarize", _solarize),
-    ("PIL.ImageOps", "posterize", _posterize),
-    ("PIL.ImageOps", "equalize", _of_picture("equalize", "equalize")),
-    ("PIL.ImageOps", "autocontrast", _of_picture("autocontrast", "autocontrast")),
-    ("PIL.ImageOps", "invert", _of_picture("invert", "invert")),
+    *(
+        ("PIL.ImageOps", made.kind, _of_image_ops(made))
+        for made in (getattr(operations, name) for name in operations.__all__)
+        if hasattr(ImageOps, made.kind)
+    ),
 ]
 
 

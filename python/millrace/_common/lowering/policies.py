@@ -8,31 +8,20 @@ Translations that depend on the picture's size become shares of its sides.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from ...transforms import operations
+from ...transforms.policies import CHANGES, SHARES_OF_LARGEST
 from .chain import Chain, map_interpolation, picture_fill
 from .recognising import V1, NotLowered
 
-KINDS = {
-    "Identity": "identity",
-    "ShearX": "shear_x",
-    "ShearY": "shear_y",
-    "TranslateX": "translate_x",
-    "TranslateY": "translate_y",
-    "Rotate": "rotate",
-    "Brightness": "brightness",
-    "Contrast": "contrast",
-    "Color": "saturation",
-    "Sharpness": "sharpness",
-    "Posterize": "posterize",
-    "Solarize": "solarize",
-    "AutoContrast": "autocontrast",
-    "Equalize": "equalize",
-    "Invert": "invert",
-}
+_OTHER_NAMES = {"Color": "saturation", "AutoContrast": "autocontrast"}
+# torchvision's names of operations, and the engine's.
+KINDS = {name: _OTHER_NAMES.get(name) or re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in CHANGES}
 MAPS = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")  # these have a fill
 _ENHANCEMENTS = ("brightness", "contrast", "saturation", "sharpness")
 _AUTO_AUGMENT_BINS = 10  # of the papers' tables, which both libraries have in their code
@@ -184,7 +173,7 @@ class _Table:
             fields["base"] = 1.0
         if kind == "posterize":
             magnitudes = [kept_bits(self.name, int(v)) for v in magnitudes]
-        if kind == "solarize" and self.family != V1:  # there thresholds are shares of the largest byte
+        if name in SHARES_OF_LARGEST and self.family != V1:
             magnitudes = [255.0 * v for v in magnitudes]
         return operation(kind, magnitudes, **fields)
 
@@ -272,13 +261,15 @@ def kept_bits(name: str, bits: Any) -> int:
     return bits
 
 
-def _single(kind: str, value: Callable[[Any], float] = lambda t: 0.0) -> Callable[[Chain, Any, str], None]:
-    """One operation that happens or not."""
+def _single(made: type[operations.PictureOperation]) -> Callable[[Chain, Any, str], None]:
+    """The rule of `made`, and of torchvision's class of this name."""
 
     def lower(chain: Chain, t: Any, family: str) -> None:
         name = type(t).__name__
-        op = operation(kind, [value(t)], p=float(t.p))
-        chain.change_picture(policy(name, [branch([op])]), name)
+        value = 0.0 if made.value is None else getattr(t, made.value)
+        if made.kind == "posterize":
+            value = kept_bits(made.__name__, value)
+        chain.change_picture(policy(name, [branch([operation(made.kind, [value], p=float(t.p))])]), name)
 
     return lower
 
@@ -287,10 +278,5 @@ POLICIES: dict[str, Callable[[Chain, Any, str], None]] = {
     "RandAugment": _rand_augment,
     "TrivialAugmentWide": _trivial_augment,
     "AutoAugment": _auto_augment,
-    "RandomInvert": _single("invert"),
-    "RandomPosterize": _single("posterize", lambda t: kept_bits("RandomPosterize", t.bits)),
-    "RandomSolarize": _single("solarize", lambda t: t.threshold),
-    "RandomAdjustSharpness": _single("sharpness", lambda t: t.sharpness_factor),
-    "RandomAutocontrast": _single("autocontrast"),
-    "RandomEqualize": _single("equalize"),
+    **{name: _single(getattr(operations, name)) for name in operations.__all__},
 }

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .chain import Chain, Rule, map_interpolation, picture_fill
+from .fields import OPERATIONS
 from .policies import MAPS, branch, drawn_between, operation, policy
 from .recognising import TIMM, NotLowered, loaded
 
@@ -20,29 +22,9 @@ _MODULE = f"{TIMM}.auto_augment"
 _LEVELS = 10.0  # timm's levels are tenths of what an operation may do
 _ANY = 1e9  # no bound: more than any argument
 
-# By timm's names of its functions of pictures.
-_KINDS = {
-    "shear_x": "shear_x",
-    "shear_y": "shear_y",
-    "translate_x_abs": "translate_x",
-    "translate_y_abs": "translate_y",
-    "translate_x_rel": "translate_x",
-    "translate_y_rel": "translate_y",
-    "rotate": "rotate",
-    "auto_contrast": "autocontrast",
-    "invert": "invert",
-    "equalize": "equalize",
-    "solarize": "solarize",
-    "solarize_add": "solarize_add",
-    "posterize": "posterize",
-    "contrast": "contrast",
-    "color": "saturation",
-    "brightness": "brightness",
-    "sharpness": "sharpness",
-    "desaturate": "saturation",
-    "gaussian_blur": "gaussian_blur",
-    "gaussian_blur_rand": "gaussian_blur",
-}
+# timm's names of functions of pictures that differ from the engine's names by more than an ending.
+_OTHER_NAMES = {"auto_contrast": "autocontrast", "color": "saturation", "desaturate": "saturation"}
+_ENDINGS = re.compile("_(abs|rel|rand)$")
 _WITHOUT_VALUE = ("autocontrast", "invert", "equalize")
 
 
@@ -126,13 +108,15 @@ def _operation(t: Any) -> dict[str, Any]:
     """An AugmentOp as an operation of a branch."""
     if type(t) is not loaded(_MODULE, "AugmentOp"):
         raise NotLowered(f"timm's policies are native of AugmentOps, and this one holds {t!r}")
-    if (function := _named(t.aug_fn, tuple(_KINDS))) is None:
+    function = getattr(t.aug_fn, "__name__", "")
+    kind = _OTHER_NAMES.get(function) or _ENDINGS.sub("", function)
+    if kind not in OPERATIONS["policies"] or loaded(_MODULE, function) is not t.aug_fn:
         raise NotLowered(
             f"AugmentOp({t.name}) has a function of pictures that is not timm's own: {t.aug_fn!r}"
         )
     if unknown := t.kwargs.keys() - {"fillcolor", "resample"}:
         raise NotLowered(f"AugmentOp({t.name}) passes {sorted(unknown)[0]!r} to its function")
-    kind, p = _KINDS[function], min(1.0, max(0.0, float(t.prob)))
+    p = min(1.0, max(0.0, float(t.prob)))
     if kind in _WITHOUT_VALUE and t.level_fn is None:
         return operation(kind, p=p)
     argument = _argument(t, t.level_fn)

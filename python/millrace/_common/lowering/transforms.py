@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 from ... import _core
-from ...transforms.arguments import PROPERTIES
 from ...transforms.batch_size import RandomBatchSize
 from .as_shipped import makes_crops
 from .batch_sizes import BatchSizes, of_each_size, sides_per_batch
 from .branches import HOLDERS_BY_CHANCE
 from .chain import FLOATS, Chain, Rule, fill, floats, interpolation_name, is_fixed, padding, pair, type_of
+from .fields import by_fields
 from .geometry import GEOMETRY
 from .policies import POLICIES
 from .read_values import Picture, Steps
@@ -179,29 +179,12 @@ def _flip(op: str) -> Callable[[Chain, Any, str], None]:
     return lambda chain, t, family: chain.change({"op": op, "p": float(t.p)})
 
 
-def _color_jitter(chain: Chain, t: Any, family: str) -> None:
-    ranges = {name: getattr(t, name) for name in PROPERTIES}
-    chain.change_picture({"op": "color_jitter", **ranges, "p": 1.0}, "ColorJitter")
-
-
-def _random_grayscale(chain: Chain, t: Any, family: str) -> None:
-    chain.change_picture({"op": "random_grayscale", "p": float(t.p)}, "RandomGrayscale")
-
-
 def _grayscale(chain: Chain, t: Any, family: str) -> None:
     if t.num_output_channels not in (1, 3):
         raise NotLowered(f"Grayscale({t.num_output_channels!r}) makes neither one channel nor three")
     chain.change_picture({"op": "grayscale"}, "Grayscale")
     chain.makes_rgb = t.num_output_channels == 3
     chain.grey_from = None if chain.makes_rgb else len(chain.picture)
-
-
-def _random_photometric_distort(chain: Chain, t: Any, family: str) -> None:
-    op: dict[str, Any] = {"op": "photometric_distort", "p": float(t.p)}
-    for name in PROPERTIES:
-        low, high = getattr(t, name)
-        op[name] = float(low), float(high)
-    chain.change_picture(op, "RandomPhotometricDistort")
 
 
 def _gaussian_noise(chain: Chain, t: Any, family: str) -> None:
@@ -340,11 +323,11 @@ _LOWERED: dict[str, Rule] = {
     "RandomHorizontalFlip": _flip("horizontal_flip"),
     "RandomVerticalFlip": _flip("vertical_flip"),
     **GEOMETRY,
-    "ColorJitter": _color_jitter,
+    "ColorJitter": by_fields("color_jitter", p=lambda t: 1.0),
     "Grayscale": _grayscale,
-    "RandomGrayscale": _random_grayscale,
+    "RandomGrayscale": by_fields("random_grayscale"),
     "GaussianBlur": _gaussian_blur,
-    "RandomPhotometricDistort": _random_photometric_distort,
+    "RandomPhotometricDistort": by_fields("photometric_distort"),
     "GaussianNoise": _gaussian_noise,
     **HOLDERS_BY_CHANCE,
     **POLICIES,

@@ -37,8 +37,7 @@ def place(device: torch.device) -> tuple[Any, Any]:
 
 
 def decoded_on_device(loader: Any, spec: EngineSpec | None) -> tuple[EngineSpec | None, str]:
-    """(the loader's spec, for decoding on the device if possible; "", or the reason why that is not possible)
-    """
+    """(the loader's spec, for decoding on the device if possible; "", or the reason why it is not)"""
     if not isinstance(spec, ImageSpec):
         return (
             spec,

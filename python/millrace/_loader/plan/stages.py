@@ -70,9 +70,7 @@ class Stages:
             reason, value = recogniser()
         except NotLowered as refusal:
             self.answers[name] = False, str(refusal)
-        except (
-            Exception
-        ) as error:  # odd arguments: torch handles them, or raises its own error
+        except Exception as error:  # odd arguments: torch handles them, or raises its own error
             self.answers[name] = False, f"could not be understood ({error!r})"
         else:
             self.answers[name] = True, reason

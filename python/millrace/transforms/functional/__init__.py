@@ -10,20 +10,8 @@ A picture is one of three things, and comes back as the same thing unless a func
 Boxes are (top, left, height, width) in pixels, sizes (height, width), borders [left, top, right, bottom].
 """
 
-from .color import (
-    adjust_brightness,
-    adjust_contrast,
-    adjust_hue,
-    adjust_saturation,
-    adjust_sharpness,
-    autocontrast,
-    equalize,
-    invert,
-    permute_channels,
-    posterize,
-    rgb_to_grayscale,
-    solarize,
-)
+from . import color
+from .color import *
 from .geometry import (
     center_crop,
     crop,
@@ -42,18 +30,12 @@ from .values import convert_image_dtype, normalize, pil_to_tensor, to_dtype, to_
 from .warp import affine, perspective, rotate
 
 __all__ = [
+    *color.__all__,
     "InterpolationMode",
-    "adjust_brightness",
-    "adjust_contrast",
-    "adjust_hue",
-    "adjust_saturation",
-    "adjust_sharpness",
     "affine",
-    "autocontrast",
     "center_crop",
     "convert_image_dtype",
     "crop",
-    "equalize",
     "erase",
     "five_crop",
     "gaussian_blur",
@@ -61,18 +43,13 @@ __all__ = [
     "get_dimensions",
     "get_size",
     "horizontal_flip",
-    "invert",
     "normalize",
     "pad",
-    "permute_channels",
     "perspective",
     "pil_to_tensor",
-    "posterize",
     "resize",
     "resized_crop",
-    "rgb_to_grayscale",
     "rotate",
-    "solarize",
     "ten_crop",
     "to_dtype",
     "to_image",

@@ -11,6 +11,21 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from .picture import P, by_library, by_torchvision, enhancing, get_dimensions, on_tensor
 
+__all__ = [
+    "adjust_brightness",
+    "adjust_contrast",
+    "adjust_saturation",
+    "rgb_to_grayscale",
+    "adjust_hue",
+    "permute_channels",
+    "adjust_sharpness",
+    "posterize",
+    "solarize",
+    "autocontrast",
+    "equalize",
+    "invert",
+]
+
 
 def adjust_brightness(picture: P, brightness_factor: float) -> P:
     """All values times the factor: 0 is black, 1 the picture itself."""
