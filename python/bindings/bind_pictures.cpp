@@ -1,5 +1,5 @@
-// Recorded pictures: the part of Pillow's core image that can wait, with its names, so that Pillow's own
-// methods can be called on it; and the pixels, when somebody looks.
+// Recorded pictures: the part of Pillow's core image that can wait, under Pillow's names, so that Pillow's
+// own methods work on it; and the pixels, when a program reads them.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -18,7 +18,7 @@ using pictures::Mode;
 using pictures::RecordedPicture;
 using Layout = RecordedPicture::Layout;
 
-// What Pillow does and a recording cannot: the caller lets Pillow do it, on pixels.
+// For operations that Pillow has and a recording lacks: the caller lets Pillow do them, on pixels.
 struct NotRecorded : std::exception {
   const char* what() const noexcept override { return "cannot be recorded"; }
 };
