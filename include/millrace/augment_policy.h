@@ -2,8 +2,8 @@
 // 2020), AutoAugment (Cubuk et al. 2019), TrivialAugmentWide (Mueller and Hutter 2021), timm's variants of
 // these, and single operations that happen or not.
 //
-// A policy is a list of branches, each with operations in order. What is drawn for a picture: which branches;
-// then, for each of their operations, whether it happens, its interpolation, its value and the value's sign.
+// A policy is a list of branches, each with operations in order. Drawn for each picture: the branches; then,
+// for each of their operations, whether it happens, its interpolation, its value and the value's sign.
 // Operations are those of Pillow's Image, ImageOps and ImageEnhance on pictures of bytes; none changes the
 // size.
 #pragma once
@@ -39,7 +39,7 @@ enum class AugmentKind : uint8_t {
   gaussian_blur,  // ImageFilter.GaussianBlur: its radius, the standard deviation in pixels
 };
 
-// As dicts, draws and messages have them, in the order of the enumeration.
+// The names in dicts, draws and messages, in the order of the enumeration.
 inline constexpr std::array<const char*, 19> kAugmentNames{
     "identity",     "shear_x",      "shear_y",   "translate_x", "translate_y",  "rotate",    "brightness",
     "contrast",     "saturation",   "sharpness", "hue",         "permute",      "posterize", "solarize",
@@ -90,8 +90,8 @@ struct AugmentBranch {
 };
 
 struct AugmentPolicy {
-  // How shears and translations become maps: with the arithmetic of torchvision's affine() (a shear by the
-  // angle whose tangent is the value, a translation to the right and down), or as the entries of Pillow's
+  // How shears and translations become maps: with the arithmetic of torchvision's affine() (the value is the
+  // tangent of the shear's angle; translations go to the right and down), or as the entries of Pillow's
   // AFFINE.
   enum class Geometry : uint8_t { torchvision, pillow };
 

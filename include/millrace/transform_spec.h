@@ -63,8 +63,8 @@ struct RandomCrop {
   std::array<uint8_t, 3> fill{};
   PaddingMode padding_mode = PaddingMode::constant;
 };
-// The picture in a frame: a rectangle that may reach outside of the picture, where the padding mode says what
-// is seen.
+// The picture in a frame: a rectangle that may reach outside of the picture; the padding mode defines the
+// pixels there.
 struct Frame {
   enum class Kind : uint8_t {
     pad,       // by `padding`; negative: cut off. torchvision's Pad, timm's TrimBorder
@@ -90,7 +90,7 @@ struct VerticalFlip {
 struct ExifTranspose {
 };  // our option `ImageFolder(..., exif=True)`: turns the picture upright first; only at the front of a chain
 
-// To a size that depends on the picture's and on chance.
+// A resize to a size that depends on the picture's size and on chance.
 struct DrawnResize {
   enum class Kind : uint8_t {
     keep_ratio,  // timm's ResizeKeepRatio
@@ -171,7 +171,7 @@ struct ToTensor {
 struct Normalize {
   std::vector<double> mean, std;
 };  // one or three values each; needs a float tensor before it
-// Adds normal noise to a tensor of f32, before or behind Normalize. clip: to 0..1.
+// Adds normal noise to a tensor of f32, before or after Normalize. clip: to 0..1.
 struct GaussianNoise {
   double mean = 0, sigma = 0.1;
   bool clip = true;

@@ -61,8 +61,8 @@ bool is_number(py::handle part) {
   return py::isinstance(part, integer.get_stored());
 }
 
-// Reads a part of a key along an axis of `size`; false unless it is a number or slice in it that takes
-// something.
+// Reads a part of a key along an axis of `size`; false unless the part is a number or slice inside the axis
+// that takes at least one element.
 bool axis_range(py::handle part, int64_t size, arrays::AxisRange* range) {
   if (PySlice_Check(part.ptr())) {
     Py_ssize_t start = 0, stop = 0, step = 0;
@@ -76,14 +76,14 @@ bool axis_range(py::handle part, int64_t size, arrays::AxisRange* range) {
     return count > 0;
   }
   if (!is_number(part)) return false;
-  int64_t number = PyNumber_AsSsize_t(part.ptr(), nullptr);  // the nearest there is
+  int64_t number = PyNumber_AsSsize_t(part.ptr(), nullptr);  // clipped to Py_ssize_t
   if (number < 0) number += size;
   *range = {number, 1, 1};
   return number >= 0 && number < size;
 }
 
-// array[key] as a new array of `dtype`, without the axes that have a number in the key. None for keys that
-// are not simple, or that reach outside: the library handles those.
+// Returns array[key] as a new array of `dtype`, without the axes that have a number in the key. Returns None
+// for keys that are not simple or reach outside: the array's library handles those.
 py::object read_key(const arrays::ChunkedArray& array, py::handle key, const py::dtype& dtype) {
   const std::vector<int64_t>& shape = array.form().shape;
   const bool is_tuple = PyTuple_CheckExact(key.ptr());

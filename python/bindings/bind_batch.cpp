@@ -171,7 +171,7 @@ std::vector<device::Augmentation> augmentations_of(const Array<int32_t>& geometr
   return all;
 }
 
-// What fused_augment() needs besides the tensors; its workspace is asked for before it is allocated.
+// The arguments of fused_augment() besides the tensors; callers ask for the workspace's size before the call.
 struct FusedPlan {
   std::vector<device::Augmentation> augmentations;
   FusedPlan(const Array<int32_t>& geometry, const Array<uint8_t>& flags, bool bicubic,

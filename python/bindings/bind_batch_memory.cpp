@@ -78,8 +78,8 @@ class BatchMemory {
   std::vector<Field> fields_;
 };
 
-// Arrays of as many rows, those of a chunk: what rows are copied from. Checked once, for any number of
-// copies.
+// The arrays of a chunk, with the same number of rows each: the source of copied rows. Checked once, for any
+// number of copies.
 class ChunkTable {
  public:
   ChunkTable(const std::vector<py::array>& arrays, bool in_any_order) {
@@ -110,14 +110,14 @@ class ChunkTable {
   const std::vector<py::array>& arrays() const { return arrays_; }
 
  private:
-  // What an element's address is a multiple of: of one with several parts (a structure, text) nothing is
-  // known.
+  // Returns a number that divides every element's address: 1 for elements with several parts (a structure,
+  // text), because nothing is known of theirs.
   static size_t item_bytes(const py::array& array) {
     const auto bytes = static_cast<size_t>(array.itemsize());
     return std::has_single_bit(bytes) ? bytes : 1;
   }
 
-  // The same values where they lie now.
+  // Returns the same values at their current place.
   py::array view(const py::array& array, size_t column) const {
     const auto keeper = new std::shared_ptr<const collate::ChunkRows>(rows_);
     const py::capsule owner(
@@ -210,7 +210,7 @@ Int64Array view_of(const py::object& shares) {
   return Int64Array(static_cast<py::ssize_t>(values.size()), values.data(), shares);
 }
 
-// Whether these can be taken as they are.
+// Returns whether `indices` can be used without a conversion.
 bool are_indices(const py::object& indices, int64_t length) {
   if (!py::isinstance<py::array_t<int64_t>>(indices)) return false;
   const auto array = py::reinterpret_borrow<py::array>(indices);

@@ -79,7 +79,7 @@ class PythonFallback final : public loader::FallbackDecoder, public loader::Pict
   }
 
  private:
-  // Keeps words, not Python objects: the error crosses to the consumer's thread and may outlive this
+  // The error keeps text, not Python objects: it crosses to the consumer's thread and may outlive this
   // interpreter state.
   [[noreturn]] void fail(const py::error_already_set& error, const std::string& path) const {
     const std::string text = to_text(error.value());

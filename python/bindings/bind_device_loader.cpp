@@ -14,8 +14,8 @@
 namespace millrace::python {
 namespace {
 
-// nvJPEG and the fused kernel; or those of somebody else's making: a capsule over a std::function that makes
-// them.
+// Makes a decoder (nvJPEG) and the fused kernel's function. If `decoding` is a capsule over a std::function,
+// calls that function instead.
 loader::DeviceDecoding decoding_of(const py::object& decoding, int device) {
   if (py::isinstance<py::capsule>(decoding))
     return (*decoding.cast<py::capsule>().get_pointer<std::function<loader::DeviceDecoding()>>())();

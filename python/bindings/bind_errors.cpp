@@ -17,8 +17,8 @@ PyObject* new_exception(py::module_& m, const char* name, PyObject* base, const 
   return type;
 }
 
-// CorruptDataError, or the class that is derived from it and from Pillow's for this fault: these are made
-// where Pillow is known.
+// Returns CorruptDataError, or the subclass of it and of Pillow's error for this fault. millrace.errors makes
+// these subclasses if Pillow is installed.
 py::object type_of_fault(int fault) {
   if (fault == codecs::kNotIdentified || fault == codecs::kTooManyPixels) {
     try {

@@ -19,10 +19,10 @@
 namespace millrace::python {
 namespace {
 
-// From here on threads copy, and the ring's warm pages pay: a fresh page costs as much as copying 10 kB.
-// Below it, copying takes less time than handing the work to another thread. Rows in mapped files always are
-// the threads': each may wait for the disk, and a few of them are a piece, so that the threads wait at the
-// same time.
+// Threads copy fields of this size and more, into the ring's warm pages: a fresh page costs as much as
+// copying 10 kB. Copying a smaller field takes less time than handing the work to another thread. The threads
+// always copy rows of mapped files, because each row may wait for the disk. A piece is a few such rows, so
+// that the threads wait at the same time.
 constexpr size_t kLargeFieldBytes = size_t{256} << 10;
 constexpr size_t kMappedRowsPerPiece = 16;
 
@@ -31,9 +31,9 @@ bool is_exact_array(py::handle object) {
          reinterpret_cast<PyObject*>(py::detail::npy_api::get().PyArray_Type_);
 }
 
-// Whether `indices` are numbers that every dataset takes for the same: a list or tuple of ints or
-// numpy.int64, or an array of int64 in one dimension. Anything else (bools, floats, tensors, subclasses) is
-// torch's to understand.
+// Returns whether `indices` are numbers that mean the same to every dataset: a list or tuple of ints or
+// numpy.int64, or an array of int64 in one dimension. Torch handles anything else (bools, floats, tensors,
+// subclasses).
 bool read_indices(py::handle indices, std::vector<int64_t>& numbers) {
   static PyObject* const numpy_int64 = py::object(py::dtype::of<int64_t>().attr("type")).release().ptr();
   numbers.clear();
@@ -67,19 +67,19 @@ py::object int64_array(const py::object& sequence) {
   return py::array_t<int64_t>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
 }
 
-// A batch that was submitted: the tensors of its small fields, which are copied at once, and which fields the
-// engine makes.
+// A submitted batch: the tensors of its small fields, which are copied at once, and the numbers of the fields
+// that the engine makes.
 struct Pending {
   size_t rows = 0;
   std::vector<py::object> tensors;
   std::vector<size_t> large;
 };
 
-// Threads: the GIL is its lock; it is let go inside the engine's calls only, and there close() may come from
-// another thread.
-// Ends: close() marks, closes the engine (gather_engine.h has that story: a consumer that waits in it comes
-// out), and empties `pending_` with the GIL. A consumer that comes back to the GIL later looks at the mark
-// before it looks at `pending_`.
+// Threads: the GIL is the lock. It is released only inside the engine's calls, where another thread may call
+// close().
+// Ends: close() sets `closed_`, closes the engine (so a consumer that waits in the engine returns; see
+// gather_engine.h), and empties `pending_` with the GIL. A consumer that gets the GIL back later checks
+// `closed_` before it uses `pending_`.
 class RowGather {
  public:
   RowGather(const py::sequence& fields, int64_t samples, int threads, int slots, const std::string& memory)
@@ -107,7 +107,7 @@ class RowGather {
     const auto is_for_threads = [&](const GatherField& field) {
       return waits_for_disk(field) || field.made_bytes() * indices_.size() >= kLargeFieldBytes;
     };
-    // First: it may run Python, and from the first look at any field on all must stay as they are.
+    // Comes first, because it may run Python code: the fields must not change once the loop below reads one.
     for (const auto& field : fields_)
       if (is_for_threads(*field)) field->hold_tensors();
     for (size_t i = 0; i < fields_.size(); ++i) {
@@ -219,7 +219,7 @@ class RowGather {
     std::vector<core::Lease> leases;
     try {
       wait_interruptibly(timeout, [&](int slice_ms) { return engine_->next(leases, slice_ms); });
-    } catch (const Error&) {  // no memory for it, or a file that was cut short: the batch is gone
+    } catch (const Error&) {  // no memory, or a file that was cut short: the batch is lost
       if (!closed_) pending_.pop_front();
       throw;
     }
@@ -233,8 +233,8 @@ class RowGather {
     batch.large.clear();
   }
 
-  // The batch's tensor of a field. A small field leaves its slot: users that keep every batch's labels would
-  // keep the threads from working ahead.
+  // Returns the batch's tensor of a field. A small field is copied out of its slot: otherwise users that keep
+  // every batch's labels would keep the threads from working ahead.
   static PyObject* batch_tensor(const GatherField& field, size_t rows, core::Lease& lease) {
     const size_t bytes = field.made_bytes() * rows;
     if (bytes >= core::kSmallFieldBytes)
@@ -256,7 +256,7 @@ class RowGather {
   std::deque<Pending> pending_;
   bool closed_ = false;
   int64_t rows_ = 0, batches_ = 0, bytes_ = 0, wait_ns_ = 0;
-  trace::StageTimes made_;  // here, in submit()
+  trace::StageTimes made_;  // time spent in submit()
   std::unique_ptr<collate::GatherEngine> engine_;
 };
 

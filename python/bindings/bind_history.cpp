@@ -1,4 +1,4 @@
-// What the history recorder needs: hashes of rows, and a byte when a signal comes.
+// Helpers of the history recorder: hashes of rows, and a byte written when a signal comes.
 #include "base/xxh64.h"
 #include "bindings.h"
 #include "core/signal_wake.h"

@@ -1,5 +1,5 @@
-// ByteSource: files and objects of stores, as Python code opens them and the native readers take them;
-// BlockFile, which Python fills; CachedFile, for what the disk cache has whole.
+// ByteSource: files and objects of stores, opened by Python code and read by the native readers. BlockFile,
+// which Python fills. CachedFile, for files that the disk cache has whole.
 #include <unistd.h>
 
 #include <memory>
@@ -98,16 +98,16 @@ py::dict block_stats(const io::BlockFile& file) {
   return d;
 }
 
-// Functions of sources that have gone, dropped later by a thread that has the GIL anyway: the last reference
-// to a source may end on a thread that holds a lock of ours, and a thread with the GIL may wait for that
-// lock.
+// Functions of destroyed sources, dropped later by a thread that has the GIL anyway. They cannot be dropped
+// at once: the last reference to a source may end on a thread that holds one of our locks, and a thread with
+// the GIL may wait for that lock.
 class Leavings {
  public:
   void add(py::function function) {
     const std::lock_guard lock(mutex_);
     functions_.push_back(function.release().ptr());
   }
-  // With the GIL.
+  // The caller holds the GIL.
   void clear() {
     std::vector<PyObject*> gone;
     {
@@ -127,7 +127,7 @@ Leavings& leavings() {
   return *all;
 }
 
-// Opens by a Python function, on whatever thread reads.
+// Opens by a Python function, on the thread that reads.
 class PythonOpen {
  public:
   explicit PythonOpen(py::function function) : function_(std::move(function)) { leavings().clear(); }
@@ -225,7 +225,7 @@ void bind_block_file(py::module_& m) {
 }  // namespace
 
 void bind_io(py::module_& m) {
-  // Python holds sources that nothing changes any more; pybind11's holders cannot say so.
+  // Nothing changes the sources that Python holds, but pybind11's holders cannot be pointers to const.
   using SourcePtr = std::shared_ptr<io::ByteSource>;
   py::class_<io::ByteSource, SourcePtr>(m, "ByteSource")
       .def_property_readonly("name", [](const io::ByteSource& s) { return to_path(s.name()); })

@@ -60,8 +60,8 @@ class JsonLines {
     free_.push_back(std::make_unique<Scratch>(fields_, closed_));  // errors in the fields are thrown here
   }
 
-  // A column per field, those of kind number in the tensors given, and the rows that are to be read another
-  // way: what columns have there means nothing.
+  // Returns a column per field (columns of kind number in the given tensors), and the rows that must be read
+  // another way: the columns' values for these rows mean nothing.
   py::tuple batch(const Rows& rows, const py::sequence& tensors) {
     const auto count = static_cast<size_t>(rows.size());
     Borrowed scratch(*this);
@@ -197,7 +197,7 @@ class JsonLineReader {
         rows_[i].resize(json::json_row_bytes((*fields_)[i]) * kBlock);
   }
 
-  // The next line's sample; None for one that is another reader's.
+  // Returns the next line's sample; None if the line belongs to another reader.
   py::object next() {
     if (busy_)
       throw py::value_error("this JsonLineReader is being read by another thread; give each its own");
@@ -249,7 +249,7 @@ class JsonLineReader {
     return true;
   }
 
-  // A null object: it is to be read another way.
+  // Returns a null object if the line must be read another way.
   py::object sample_of(size_t row) {
     py::dict sample;
     for (size_t i = 0; i < columns_.size(); ++i) {

@@ -15,7 +15,7 @@
 namespace millrace::python {
 namespace {
 
-// A tuple of the rows' tensors, (c, h, w) each; of several views a list of such tuples.
+// Returns a tuple of the rows' tensors, (c, h, w) each; for several views, a list of such tuples.
 py::object ragged_of(loader::Batch& batch, size_t views) {
   std::vector<std::vector<tensors::LeasePart>> parts(1 + batch.further.size());  // by block
   for (const loader::RaggedRow& row : batch.ragged) {
@@ -42,7 +42,7 @@ py::object ragged_of(loader::Batch& batch, size_t views) {
   return views == 1 ? py::object(by_view[0]) : py::cast(by_view);
 }
 
-// A tensor (n, c, h, w), or of the views that are made of a picture, a list of these, or (n, views, c, h, w).
+// Returns a tensor (n, c, h, w). For several views of each picture: a list of these, or (n, views, c, h, w).
 py::object images_of(loader::Batch& batch, const loader::ImageDataset& dataset) {
   if (!batch.ragged.empty()) return ragged_of(batch, dataset.made_for(0).size());
   const auto sizes = [&](const transforms::OutputShape& shape) {

@@ -1,5 +1,5 @@
-// The machine's share for this process, its instruction sets, the slot cache, and the end of this process
-// after another one's.
+// This process's share of the machine, its instruction sets, the slot cache, and the end of this process
+// after the end of another one.
 #include <cstdlib>
 
 #include "bindings.h"

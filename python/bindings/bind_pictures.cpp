@@ -1,5 +1,5 @@
-// Recorded pictures: the part of Pillow's core image that can wait, with its names, so that Pillow's own
-// methods can be called on it; and the pixels, when somebody looks.
+// Recorded pictures: the part of Pillow's core image that can wait, under Pillow's names, so that Pillow's
+// own methods work on it; and the pixels, when a program reads them.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -18,7 +18,7 @@ using pictures::Mode;
 using pictures::RecordedPicture;
 using Layout = RecordedPicture::Layout;
 
-// What Pillow does and a recording cannot: the caller lets Pillow do it, on pixels.
+// For operations that Pillow has and a recording lacks: the caller lets Pillow do them, on pixels.
 struct NotRecorded : std::exception {
   const char* what() const noexcept override { return "cannot be recorded"; }
 };
@@ -132,7 +132,7 @@ RecordedPicture recolor(const RecordedPicture& picture, const std::string& name,
   return picture.recolor(*kind, factor);
 }
 
-// One byte for each of 256, for each channel; of a grey picture once.
+// `table`: 256 bytes for each channel; a grey picture has one channel.
 RecordedPicture point(const RecordedPicture& picture, const py::bytes& table) {
   const bool grey = picture.mode() == Mode::grey;
   if (PyBytes_GET_SIZE(table.ptr()) != (grey ? 256 : 3 * 256)) throw NotRecorded();
@@ -197,8 +197,8 @@ py::array_t<uint8_t> array(const RecordedPicture& picture, const std::string& la
   return result;
 }
 
-// The values that ToTensor, or PILToTensor, and then Normalize make of pixels; made once for each of the few
-// that a program uses. `interleaved`: pictures in colour become rows of pixels instead of planes.
+// The values that ToTensor or PILToTensor, then Normalize make of pixels. A program uses few such chains, and
+// each gets its tables once. `interleaved`: pictures in colour become rows of pixels instead of planes.
 struct TensorValues {
   transforms::ValueTable table, grey;
   TensorValues(const Pipeline& pipeline, bool interleaved) {

@@ -26,7 +26,8 @@ void check_range(const core::SharedRing& ring, int slot, size_t offset, size_t b
                                              " are outside slot " + std::to_string(slot));
 }
 
-// ring.map(). Address space may be held by iterators and batches that only the garbage collector finds.
+// Calls ring.map(), again after a garbage collection if address space is short: unreachable iterators and
+// batches may hold some.
 uint8_t* mapped(const core::SharedRing& ring, int slot, size_t bytes) {
   try {
     return ring.map(slot, bytes);
@@ -62,8 +63,8 @@ size_t put(core::SharedRing& ring, int slot, size_t offset, const py::object& by
   return reserved;
 }
 
-// A file for a pickler: each write() goes into the slot, after the one before. So a large value is copied
-// once. Bytes that do not fit are only counted: end() is then more than the slot has.
+// A file for a pickler: each write() goes into the slot, after the previous one, so a large value is copied
+// once. Bytes that do not fit are only counted: end() then exceeds the slot's size.
 class SlotFile {
  public:
   SlotFile(std::shared_ptr<core::SharedRing> ring, int slot, size_t begin, size_t reserved)
@@ -98,8 +99,8 @@ class SlotFile {
   size_t end_, reserved_, checked_;
 };
 
-// Copies tensors and buffers into the slot, one after the other, from `begin` on: (fields, end, reserved), or
-// None when it is too short.
+// Copies tensors and buffers into the slot, one after the other, from `begin` on. Returns (fields, end,
+// reserved), or None when the slot is too short.
 py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved, const py::list& tensors,
                 const py::list& buffers) {
   std::vector<tensors::TensorSpan> spans;
@@ -137,15 +138,15 @@ py::object pack(core::SharedRing& ring, int slot, size_t begin, size_t reserved,
   return py::make_tuple(fields, end, reserved);
 }
 
-// The right to a slot of this process's ring: it is free again when this and all tensors and parts made of it
-// are gone.
+// A lease of a slot of this process's ring: the slot is free again when the lease and all tensors and parts
+// made of it are gone.
 struct SlotLease {
   std::shared_ptr<core::SharedRing> ring;
   int slot;
   std::shared_ptr<const void> lease;
 };
 
-// Some of a slot's bytes, as a buffer that cannot be written to; leased as long as anything refers to them.
+// Some of a slot's bytes as a read-only buffer; the slot stays leased while any object refers to them.
 struct SlotPart {
   std::shared_ptr<const void> lease;
   uint8_t* data;
@@ -196,10 +197,10 @@ struct BatchFields {
   }
 };
 
-// In a slot that holds nothing else.
+// Makes a gate in a slot that holds nothing else.
 core::TurnGate gate_on(const std::shared_ptr<core::SharedRing>& ring, int slot) {
   check_range(*ring, slot, 0, sizeof(core::TurnGate::State));
-  uint8_t* zeros = ring->keep(slot, sizeof(core::TurnGate::State));  // as a new state is
+  uint8_t* zeros = ring->keep(slot, sizeof(core::TurnGate::State));  // zeros are a new state
   return core::TurnGate(
       std::shared_ptr<core::TurnGate::State>(ring, reinterpret_cast<core::TurnGate::State*>(zeros)));
 }

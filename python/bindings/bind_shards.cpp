@@ -18,11 +18,11 @@
 namespace millrace::python {
 namespace {
 
-// What a packed entry claims to have is believed piece by piece: the archive's own end is not known.
+// A packed entry's claimed size is trusted up to this. Larger entries are read piece by piece, because the
+// archive's own end is not known.
 constexpr int64_t kTrustedBytes = int64_t{64} << 20;
 
-// The thread that readers have in common, one after the other. It begins with the first of them that can use
-// it.
+// The thread that readers share, one reader at a time. It starts with the first reader that can use it.
 class SharedReadAhead {
  public:
   ~SharedReadAhead() {
@@ -70,14 +70,14 @@ class SampleIterator {
     const py::gil_scoped_release release;
     reader_ = std::make_unique<sources::ShardReader>(source_, std::move(filter));
     if (locate_from && !reader_->packed()) locate_from_ = std::max<int64_t>(*locate_from, 0);
-    // Other sources have threads of their own. Functions of the user's are not called before their turn.
+    // Other sources have threads of their own. The user's functions are not called ahead of their turn.
     reads_ahead_ = !read_ahead_->in_child() && !reader_->packed() && source_->is_here() && !locate_from &&
                    select.is_none() && rename.is_none() && core::cpu_budget().threads > 1;
   }
 
   ~SampleIterator() { drop_reads(); }
 
-  // The next sample. After an error the reader goes on past the damage, if it can.
+  // Returns the next sample. After an error the reader goes on past the damage, if it can.
   py::dict next() {
     if (busy_)
       throw py::value_error(
@@ -95,8 +95,8 @@ class SampleIterator {
     const Upcoming first = std::move(upcoming_.front());
     upcoming_.pop_front();
     bytes_ahead_ -= first.bytes;
-    if (first.job > 0)
-      finish(first.job);  // of an error, too: what its sample has so far may be handed out by the next call
+    // Also after an error: the next call may hand out the sample's parts read so far.
+    if (first.job > 0) finish(first.job);
     if (first.error) std::rethrow_exception(first.error);
     return first.sample;
   }
@@ -105,10 +105,10 @@ class SampleIterator {
   // A sample with content that may still be on its way, or the error in its place.
   struct Upcoming {
     py::dict sample;
-    int64_t job = 0;  // the last that writes to it; 0: none
+    int64_t job = 0;  // the last job that writes to the sample; 0: none
     int64_t bytes = 0;
     std::exception_ptr error;
-    bool last = false;  // an error, or the end: the part past it is looked at after it was handed out
+    bool last = false;  // an error, or the end: parsing goes on only after it was handed out
   };
   static constexpr size_t kMostAhead = 64;
   static constexpr int64_t kBytesAhead = 4 << 20;

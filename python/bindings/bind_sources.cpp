@@ -31,7 +31,7 @@ py::tuple list_folder(const py::object& root, std::vector<std::string> extension
   return py::make_tuple(classes, std::make_shared<sources::PathTable>(std::move(listing.paths)), labels);
 }
 
-// The memory of an object, exported as long as somebody holds it, so that nobody frees or resizes it meanwhile.
+// Exports the memory of an object for as long as the result lives, so that no code frees or resizes it.
 std::shared_ptr<const py::buffer_info> exported(const py::buffer& object) {
   return {new py::buffer_info(object.request()), [](const py::buffer_info* kept) {
             if (!Py_IsInitialized()) return;
@@ -40,7 +40,7 @@ std::shared_ptr<const py::buffer_info> exported(const py::buffer& object) {
           }};
 }
 
-// Of shape (samples, height, width, 3), of any strides.
+// `array`: of shape (samples, height, width, 3), of any strides.
 std::shared_ptr<sources::PixelFiles> pixel_files(const py::buffer& array) {
   const auto info = exported(array);
   if (info->ndim != 4 || info->itemsize != 1 || info->format != py::format_descriptor<uint8_t>::format() ||

@@ -83,7 +83,7 @@ class StageBoard {
     if (slot < 0 || slot >= ring->slots() || bytes > ring->stride())
       throw Error(ErrorKind::out_of_range, std::to_string(rows) + " rows are more than slot " +
                                                std::to_string(slot) + " has room for");
-    // Fresh pages are zero, as a row is that nobody has begun.
+    // Fresh pages are zero, and so is a row before its first use.
     memory_ = std::shared_ptr<uint8_t>(ring, ring->keep(slot, bytes));
   }
 

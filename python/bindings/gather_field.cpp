@@ -20,7 +20,7 @@ base::DType known_type(const std::string& name) {
   return *type;
 }
 
-// Where the rows of an array lie now.
+// Returns the current place of an array's rows.
 collate::RowTable rows_now(const py::object& owner) {
   const auto array = py::reinterpret_borrow<py::array>(owner);
   return {static_cast<const uint8_t*>(array.data()), array.shape(0), array.strides(0)};
@@ -33,7 +33,7 @@ std::optional<T> given(const py::dict& options, const char* name) {
   return py::cast<T>(py::handle(value));
 }
 
-// The stretch of memory that a table's rows lie in, each from `begin` to `end` of its address.
+// Returns the span of memory of a table's rows; each row reaches from its address + `begin` to + `end`.
 std::pair<const uint8_t*, const uint8_t*> span_of(const collate::RowTable& table, int64_t begin,
                                                   int64_t end) {
   if (table.rows == 0) return {table.base, table.base};
@@ -167,11 +167,11 @@ bool GatherField::hold(py::object memory) {
       if (!kept_.back()) throw py::error_already_set();
       return true;
     } else if (memory = py::getattr(memory, "base", py::none());
-               memory.is_none()) {  // numpy's as_strided() leaves one
+               memory.is_none()) {  // numpy's as_strided() leaves such an object
       return true;
     }
   }
-  return false;  // an array that has memory of its own
+  return false;  // an array with its own memory
 }
 
 void GatherField::hold_tensors() {
@@ -184,14 +184,14 @@ void GatherField::hold_tensors() {
     stay = stay && held.stays;
     keepers.push_back(std::move(held.keeper));
   }
-  if (!in_place()) return;  // the memory held may be another one
+  if (!in_place()) return;  // the tensors moved, perhaps before they were held
   held_.insert(held_.end(), keepers.begin(), keepers.end());
   stays_ = stays_ && stay;
   holds_tensors_ = true;
 }
 
-// Files are those that Python names, and those that the system knows of. `maker` is guarded when there are
-// any.
+// Adds the files that Python names and the mapped files that the system knows. `maker` is guarded if there
+// are any.
 void GatherField::add_files(const py::dict& options, io::FileMappings& mappings,
                             collate::RowMakerOptions& maker) {
   const auto files = given<py::sequence>(options, "files");

@@ -10,7 +10,7 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;  // of a picture in the memory, and of what the hardware writes
+constexpr size_t kAlignment = 256;  // of a picture in the memory, and of the hardware's output
 constexpr size_t kLanes = 4;        // pictures between host and device at a time
 constexpr int kBackends[] = {kNvjpegGpuHybrid,
                              kNvjpegHybrid};  // Huffman on the GPU, or (progressive) on the CPU
@@ -72,8 +72,8 @@ struct CountedMemory {
   }
 };
 
-// When the device has done what was enqueued before record(). Waits for that at its end, so what it guards is
-// declared before it.
+// The moment when the device has done the work enqueued before record(). The destructor waits for it, so the
+// objects that it guards are declared before it.
 class Done {
  public:
   explicit Done(DeviceCalls& device) : device_(device), event_(device.new_event()) {}

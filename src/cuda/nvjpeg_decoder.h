@@ -1,4 +1,4 @@
-// The GpuDecoder over nvJPEG, with what it asks of CUDA as an interface, so that its logic is tested without
+// The GpuDecoder over nvJPEG. Its calls of CUDA go through an interface, so that its logic is tested without
 // a GPU (tests/cpp/cuda).
 #pragma once
 

@@ -28,8 +28,8 @@ inline constexpr unsigned kNvjpegSmoothUpsampling =
     1 << 5;  // chroma as libjpeg's; refused by versions before CUDA 12.1
 
 struct NvjpegLibrary {
-  // `path`: one file; empty: the usual names. Throws Error(unavailable) that says what was tried and what to
-  // install.
+  // `path`: one file; empty: the usual names. Throws Error(unavailable) that lists the tried names and says
+  // what to install.
   static std::shared_ptr<const NvjpegLibrary> load(const std::string& path);
 
   // Handles are opaque pointers. Everything returns a status.

@@ -101,8 +101,7 @@ class Stage {
   const uint8_t* corner_ = nullptr;
 };
 
-// What a thread works on: a column of the tile and four rows, the last ones again where the tile is over the
-// edge.
+// A thread's part of the tile: a column and four rows. Past the edge of the result, the last ones repeat.
 struct Mine {
   int32_t lane, warp, x, y[kRows];
   __device__ int32_t row(int k) const { return warp + kWarps * k; }  // of the tile, or of a band
@@ -209,7 +208,7 @@ __global__ void __launch_bounds__(kThreads)
               static_cast<unsigned long long>(grey));
 }
 
-// What the widest tile of any sample needs, for whole bands if that is not too much.
+// The memory for the widest tile of any sample; for whole bands, if that is not too much.
 inline int32_t stage_bytes_of(const device::FusedKernel& kernel) {
   int64_t most = 0;
   for (int32_t i = 0; i < kernel.samples.count; ++i) {

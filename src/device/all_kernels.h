@@ -1,5 +1,5 @@
-// Every kernel that launch() is instantiated for, in one list: the CPU's loop, CUDA's grid and what stands
-// for it without CUDA follow it.
+// All kernels that launch() is instantiated for. The CPU's loop, CUDA's grid and the build without CUDA
+// (src/nocuda) use this list.
 #pragma once
 
 #include "device/batch_kernels.h"

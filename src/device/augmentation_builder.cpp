@@ -27,7 +27,7 @@ Seen seen(int32_t begin, int32_t length, int32_t size, PaddingMode mode) {
     const int32_t place = transforms::padded_place(i, size, mode, -1);
     if (place >= 0) low = std::min(low, place), high = std::max(high, place);
   }
-  if (mode != PaddingMode::constant) {  // which depends on where the picture ends
+  if (mode != PaddingMode::constant) {  // these modes depend on where the picture ends
     const int64_t end = int64_t{begin} + length, twice = 2 * int64_t{size} - 1;
     if (begin < 0 || end > twice) low = 0;
     if (end > size || begin < 1 - size) high = size - 1;
@@ -55,7 +55,7 @@ void AugmentationBuilder::transpose() {
 void AugmentationBuilder::crop(const base::Rect& box, PaddingMode mode, const std::array<uint8_t, 3>& fill) {
   if (box == base::Rect{0, 0, width_, height_}) return;
   if (coloured() || stepping())
-    return add(MoveStep{box, false, false, mode, fill});  // a mean is of the whole
+    return add(MoveStep{box, false, false, mode, fill});  // contrast's mean is that of the whole picture
   const bool within = inside(box, width_, height_),
              black = mode == PaddingMode::constant && fill == std::array<uint8_t, 3>{},
              whole = made_.left == 0 && made_.top == 0 &&
@@ -66,8 +66,7 @@ void AugmentationBuilder::crop(const base::Rect& box, PaddingMode mode, const st
     return add(
         MoveStep{{box.left - x.begin, box.top - y.begin, box.width, box.height}, false, false, mode, fill});
   }
-  // Flips come last in the kernel: what is cut from a mirrored picture is cut from the other side of the
-  // picture.
+  // The kernel flips last, so a crop of a mirrored picture becomes a crop of the opposite side.
   const int32_t left = flip_x_ ? width_ - box.left - box.width : box.left,
                 top = flip_y_ ? height_ - box.top - box.height : box.top;
   if (!resized_ && within) {
@@ -109,7 +108,7 @@ void AugmentationBuilder::flip_vertical() {
   flip_y_ = !flip_y_;
 }
 
-// The kernel's jitter has each property once, and then grey.
+// The kernel changes each property at most once, then turns the picture grey.
 void AugmentationBuilder::recolor(const RecolorStep& step) {
   auto& order = made_.jitter.order;
   const auto kind = std::find(kColorKinds.begin(), kColorKinds.end(), step.kind);

@@ -1,10 +1,10 @@
-// AugmentationBuilder: the decided steps of a chain, one after the other, as one Augmentation: what a fused
-// kernel can do in one go, and steps behind it.
+// AugmentationBuilder: turns the decided steps of a chain into one Augmentation: the part that a fused kernel
+// can do in one go, then further steps.
 //
-// Told the steps in the chain's order, it follows how large the picture is; what is told it are the decisions
-// of SampleParams. One crop, one resize, flips and colours are the fused kernel's. What comes then becomes
-// steps, and all that follows with it. Where these are too many or their pictures too large, result() is
-// empty, and the sample is the CPU's. Plain value, one thread.
+// The caller gives it the steps in the chain's order, with the decisions of SampleParams; it tracks the
+// picture's size. The fused kernel does one crop, one resize, flips and colours. The first step that does not
+// fit and all later ones become steps of the Augmentation. If these are too many or their pictures too large,
+// result() is empty, and the CPU makes the sample. Plain value, one thread.
 #pragma once
 
 #include <array>
@@ -21,23 +21,23 @@ class AugmentationBuilder {
  public:
   AugmentationBuilder(int32_t width, int32_t height);  // of the picture as decoded
 
-  // The size that the picture has now.
+  // The picture's current size.
   int32_t width() const { return width_; }
   int32_t height() const { return height_; }
 
-  // Rows become columns; before anything else.
+  // Turns rows into columns; must be the first step.
   void transpose();
-  // `box` in the picture as it is now; what lies outside it is seen as `mode` and `fill` say.
+  // `box` is in the current picture; `mode` and `fill` define the pixels outside the picture.
   void crop(const base::Rect& box, PaddingMode mode = PaddingMode::constant,
             const std::array<uint8_t, 3>& fill = {});
   void resize(int32_t width, int32_t height, Interpolation interpolation, bool of_tensor = false);
   void flip_horizontal();
   void flip_vertical();
-  // Any step; boxes are in the picture as it is now.
+  // Adds any step; its boxes are in the current picture.
   void take(const transforms::PictureStep& step);
   void numbers(FinishedNumbers numbers) { made_.numbers = std::move(numbers); }
 
-  // Empty: not on the device.
+  // Empty if the CPU must make the sample.
   std::optional<Augmentation> result() const;
 
  private:

@@ -1,6 +1,7 @@
-// The weights of one output of a resize along one axis, in fixed point: what fused and other resizes of a
-// device share. The filters are those of transforms/filter_weights.h, the rounding Pillow's to 22 fractional
-// bits, or torch's of tensors to fewer (transforms/resample_taps.h). For the CPU and the GPU. Pure.
+// The weights of one output of a resize along one axis, in fixed point, for fused and other resizes of a
+// device. The filters are those of transforms/filter_weights.h. The rounding is Pillow's, to 22 fractional
+// bits, or that of torch's resize of tensors, to fewer (transforms/resample_taps.h). For the CPU and the GPU.
+// Pure.
 #pragma once
 
 #include <cmath>
@@ -14,7 +15,7 @@ namespace millrace::device {
 
 inline constexpr int32_t kFilterBits = 22;
 
-// How many inputs one output of a resize may see.
+// Returns how many inputs one output of a resize may see.
 MILLRACE_BOTH inline int32_t taps_of(int32_t in_size, int32_t out_size, Interpolation filter) {
   const double scale = static_cast<double>(in_size) / out_size, stretch = scale > 1 ? scale : 1;
   const double most = 2 * stretch * transforms::filter_radius(filter) + 1;
@@ -25,17 +26,18 @@ MILLRACE_BOTH inline int32_t filtered(int32_t sum) {
   return transforms::clamped8((sum + (1 << (kFilterBits - 1))) >> kFilterBits);
 }
 
-// A resize along one axis from `in_size` to `size`, of which `outputs` from `begin` on are wanted, mirrored
-// or not. Outputs that lie outside of it have no weight. `input_flip`: the input is mirrored first, which is
-// not the same as mirroring the result: weights are rounded, and a box has one of its ends.
+// A resize along one axis from `in_size` to `size`. Only `outputs` of its outputs are wanted, from `begin`
+// on, mirrored or not. Outputs outside of the resize have no weight. `input_flip`: the input is mirrored
+// first. Mirroring the result instead is not the same: weights are rounded, and the box filter includes only
+// one of its ends.
 struct AxisResize {
   int32_t outputs, begin, in_size, size, taps;
   Interpolation filter;
   bool flip, input_flip;
-  int32_t shift;  // of the fractional bits, how many are rounded off
+  int32_t shift;  // how many of the fractional bits are rounded off
 };
 
-// axis: the first input of each output, then the outputs' first weights, their second, ...
+// An axis' entries: the first input of each output, then the outputs' first weights, their second, ...
 MILLRACE_BOTH inline int64_t axis_entries(const AxisResize& r) {
   return int64_t{r.outputs} * (1 + int64_t{r.taps});
 }

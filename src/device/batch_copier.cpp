@@ -10,12 +10,11 @@
 namespace millrace::device {
 namespace {
 
-// Where a block begins in shared memory: whatever its element type is, it is aligned to it, and to a cache
-// line of the device.
+// The alignment of a block in shared memory: enough for any element type and a cache line of the device.
 constexpr size_t kBlockAlignment = 256;
 
-// Blocks up to this size share memory on the device, too, and travel in one copy; whoever keeps one keeps all
-// of these.
+// Blocks up to this size also share memory on the device and travel in one copy; keeping one of them keeps
+// all.
 constexpr size_t kSharedBlockBytes = size_t{16} << 10;
 
 size_t aligned(size_t bytes) {
@@ -30,8 +29,8 @@ BatchCopier::BatchCopier(std::shared_ptr<Device> device)
 BatchCopier::~BatchCopier() {
   try {
     close();
-  } catch (...) {  // the device has failed: no copy is under way any more, and its user has been told by
-                   // whatever came to know it
+  } catch (...) {  // the device has failed: no copy is under way any more, and the call that noticed the
+                   // failure has told the user
   }
 }
 
@@ -52,7 +51,7 @@ std::vector<DeviceBlock> BatchCopier::copy(std::span<const HostBlock> blocks) {
     if (!shares(blocks[i]) && !blocks[i].page_locked)
       staged_bytes = aligned(base::checked_add(staged_at[i] = staged_bytes, blocks[i].bytes, "batch"));
 
-  // All memory first: when there is none, no copy is under way.
+  // Allocates all memory first: if that fails, no copy is under way.
   std::vector<DeviceBlock> result(blocks.size());
   std::shared_ptr<DeviceMemory> shared = device_->allocate(shared_bytes, stream_);
   for (size_t i = 0; i < blocks.size(); ++i)
@@ -87,7 +86,7 @@ BatchCopier::Ticket BatchCopier::seal() {
 }
 
 BatchCopier::Ticket BatchCopier::record(StreamId stream) {
-  // An event whose ticket is still held would move the moment that its holder waits for.
+  // Takes an event without a ticket: recording an event again moves the moment that its tickets wait for.
   auto unused =
       std::find_if(events_.begin(), events_.end(), [](const auto& event) { return event.use_count() == 1; });
   if (unused == events_.end()) unused = events_.insert(unused, device_->new_event());
@@ -118,7 +117,7 @@ void BatchCopier::close() {
   }
 }
 
-// The smallest free buffer that is large enough, else a new one in place of the smallest that is not.
+// Takes the smallest free buffer that is large enough, else a new one, which replaces the smallest free one.
 BatchCopier::Staging BatchCopier::take_staging(size_t bytes) {
   const auto larger = [](const Staging& a, const Staging& b) { return a.bytes < b.bytes; };
   std::sort(free_staging_.begin(), free_staging_.end(), larger);

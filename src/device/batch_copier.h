@@ -2,22 +2,22 @@
 //
 //   copy() ... copy()  ->  seal(): a Ticket  ->  hand_out(): the consumer's stream waits for it
 //
-// Four guards make that right, and each of them is a call that a test leaves out (tests/cpp/device):
-//   1. the consumer's stream waits for the ticket's event, so it does not read what has not arrived;
-//   2. memory is named as used on the consumer's stream, so that freeing it early does not let the next copy
+// Four guards make this correct; for each guard, a test leaves its call out (tests/cpp/device):
+//   1. the consumer's stream waits for the ticket's event, so it reads no data before they have arrived;
+//   2. memory is marked as used on the consumer's stream, so that freeing it early does not let the next copy
 //      write into it;
-//   3. what keeps the host's memory alive is let go only when the copy out of it is done;
+//   3. the keeper of host memory is released only when the copy out of that memory is done;
 //   4. staging memory is written again only when the copy out of it is done.
 // Invariant: a host block's keeper lives in `open_` until its seal(), then in one entry of `under_way_` until
 // the event of that entry is done. Entries are in the order of the stream, so the first that is not done ends
 // the search.
-// Cost: one allocation and one copy for each block, but small ones that are not page-locked share both; what
-// is not page-locked is copied to a staging buffer first. In the steady state nothing is allocated on the
-// host.
-// Bound: what was copied and is not done yet.
+// Cost: one allocation and one copy for each block, but small blocks that are not page-locked share both.
+// Blocks that are not page-locked are copied to a staging buffer first. In the steady state nothing is
+// allocated on the host.
+// Bound: the copies that are not done yet.
 // One thread at a time.
-// Ends: close() or the destructor wait for the copies under way; that the device has failed, so that there is
-// nothing left to wait for, is an error of close() alone.
+// Ends: close() and the destructor wait for the copies under way. After a failure of the device there is
+// nothing left to wait for; only close() reports it as an error.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@
 
 namespace millrace::device {
 
-// Bytes on the host, and what keeps them as they are. `page_locked`: can be copied from where they lie.
+// Bytes on the host, and the object that keeps them unchanged. `page_locked`: copied without staging.
 struct HostBlock {
   const void* data = nullptr;
   size_t bytes = 0;
@@ -55,15 +55,15 @@ class BatchCopier {
 
   StreamId stream() const { return stream_; }
 
-  // Queues copies of all blocks; the result has one entry for each, usable on stream() at once. What is not
-  // page-locked is read before this returns. When there is no memory for it, nothing is queued.
+  // Queues copies of all blocks; the result has one entry for each, usable on stream() at once. Blocks that
+  // are not page-locked are read before this returns. If there is not enough memory, nothing is queued.
   std::vector<DeviceBlock> copy(std::span<const HostBlock> blocks);
 
-  // Keeps it until what is queued on stream() before the next seal() is done: for work there that is not the
-  // copier's own.
+  // Keeps `keeper` until the work queued on stream() before the next seal() is done: for work there that is
+  // not the copier's own.
   void keep(std::shared_ptr<const void> keeper) { open_.keepers.push_back(std::move(keeper)); }
 
-  // A moment behind everything that was queued on stream() so far.
+  // The moment when all work queued so far on a stream is done; seal() makes one for stream().
   class Ticket {
    public:
     Ticket() = default;
@@ -74,18 +74,17 @@ class BatchCopier {
     std::shared_ptr<DeviceEvent> event_;
   };
   Ticket seal();
-  // A moment behind what was queued on `stream` so far, whosesoever it is; and: waits until it is reached.
+  // record() returns a ticket for all work queued on `stream` so far, by any code; wait_for() waits for it.
   Ticket record(StreamId stream);
   void wait_for(const Ticket& ticket) { device_->synchronize(*ticket.event_); }
 
-  // From now on `consumer` may use what was copied before the ticket; the blocks are marked as used there.
+  // Lets `consumer` use blocks copied before the ticket; marks them as used on that stream.
   void hand_out(const Ticket& ticket, std::span<const DeviceBlock> blocks, StreamId consumer);
 
-  void wait(const Ticket& ticket) {
-    device_->synchronize(*ticket.event_);
-  }  // the calling thread, until that moment
+  // Blocks the calling thread until the ticket's moment.
+  void wait(const Ticket& ticket) { device_->synchronize(*ticket.event_); }
 
-  // Lets go of what finished copies needed; copy() and seal() do so, too.
+  // Releases keepers and staging memory of finished copies; copy() and seal() do so, too.
   void reap();
   void close();
   size_t under_way() const { return under_way_.size(); }
@@ -109,7 +108,7 @@ class BatchCopier {
   Held open_;
   std::deque<Held> under_way_;
   std::vector<Staging> free_staging_;                 // nothing reads it any more
-  std::vector<std::shared_ptr<DeviceEvent>> events_;  // all; used again when nobody else holds them
+  std::vector<std::shared_ptr<DeviceEvent>> events_;  // all; used again when no ticket or copy holds them
 };
 
 }  // namespace millrace::device

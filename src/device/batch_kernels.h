@@ -79,7 +79,7 @@ struct FlipKernel {
   }
 };
 
-// What torch's grid_sample with zeros around the picture and torchvision's fill make of an affine map.
+// An affine map as torch's grid_sample does it, with zeros around the picture and torchvision's fill.
 struct AffineKernel {
   BatchImages in, out;
   SampleRange samples;

@@ -1,5 +1,5 @@
-// Operations on batches that lie on a device or on the CPU already: one function each, the parameters drawn
-// before, one per sample.
+// Operations on batches that already lie on a device or on the CPU: one function for each operation. The
+// parameters, one per sample, are drawn before.
 //
 // Meaning and rounding are those of torchvision's functions on tensors, sample by sample. `in` and `out` have
 // the same n, c, h, w and, but for normalize(), the same element type: uint8 (0..255), float16, bfloat16 or

@@ -13,14 +13,15 @@
 
 namespace millrace::device {
 
-// Empty: not on the device (colours of a whole photo before a resize, ...): the picture is the CPU's. What
-// turns bytes into numbers is not in it, noise and erased rectangles are. Pure, any thread.
+// Empty if the device cannot make the picture (colours of a whole photo before a resize, ...): the CPU makes
+// it. The result has noise and erased rectangles, but not the conversion of bytes to numbers. Pure, any
+// thread.
 // Throws Error(invalid_argument) when `params` do not belong to this chain and picture.
 std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, transforms::PictureSize stored,
                                             const transforms::SampleParams& params);
 
-// Why batches of this chain cannot be made by a fused kernel, as the end of a sentence; empty when they can.
-// Looks at the decisions for some pictures: single ones may still come out as the CPU's.
+// Returns why a fused kernel cannot make batches of this chain, as the end of a sentence; empty if it can.
+// Looks at the decisions for some pictures only: the CPU may still have to make single pictures.
 std::string why_not_fused(const transforms::ImagePipeline& pipeline);
 
 }  // namespace millrace::device

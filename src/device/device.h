@@ -1,13 +1,13 @@
-// Device: what millrace needs of an accelerator to bring batches to it: streams, events, memory, copies.
+// Device: the parts of an accelerator that bring batches to it: streams, events, memory, copies.
 // Neutral types only.
 //
-// The rules are CUDA's. Work queued on one stream runs in order; streams run in any order but for waits on
-// events. Calls return when the work is queued, not when it is done. Memory that is freed may be given at
-// once to an allocation on the stream that it was allocated for, whose work comes later; every other stream
-// that used it must have been named by used_on(). Implementations: tensors/torch_device.h, for every
-// accelerator torch knows; a fake one in tests/cpp/device, whose copies come late. Any thread may call;
-// memory belongs to one thread at a time, and so does an event while it is recorded; once it is, any number
-// of threads may wait for it.
+// The rules are CUDA's. Work queued on one stream runs in order; different streams run in any order, except
+// for waits on events. Calls return when the work is queued, not when it is done. Freed memory may go at once
+// to a new allocation for the same stream, because work queued later there runs later. Every other stream
+// that used the memory must have been named by used_on(). Implementations: tensors/torch_device.h, for every
+// accelerator torch knows; a fake device in tests/cpp/device, with copies that come late. Any thread may
+// call. Memory belongs to one thread at a time, and so does an event while it is recorded; any number of
+// threads may wait for a recorded event.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace millrace::device {
 
 using StreamId = int64_t;  // the device's own number of a stream
 
-// A moment on a stream. Not yet recorded, it counts as done.
+// A moment on a stream. It counts as done until it is recorded.
 class DeviceEvent {
  public:
   virtual ~DeviceEvent() = default;
@@ -43,28 +43,27 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual StreamId
-  new_stream() = 0;  // for copies; may be used again by whoever comes when this object has ended
-  virtual StreamId current_stream() = 0;  // the one on which the calling thread's work is queued
-  virtual void* native_stream(
-      StreamId stream) = 0;  // what the device's own libraries know it by: a cudaStream_t
+  // For copies; others may get the same stream after this object has ended.
+  virtual StreamId new_stream() = 0;
+  virtual StreamId current_stream() = 0;  // the stream of the calling thread's work
+  // The stream's handle in the device's own libraries: a cudaStream_t.
+  virtual void* native_stream(StreamId stream) = 0;
 
   virtual std::unique_ptr<DeviceEvent> new_event() = 0;
-  virtual void record(DeviceEvent& event,
-                      StreamId stream) = 0;  // again: the event is the later moment from now on
-  virtual void wait(
-      StreamId stream,
-      DeviceEvent& event) = 0;  // what is queued on the stream from now on comes after the event
+  // A second call moves the event to the later moment.
+  virtual void record(DeviceEvent& event, StreamId stream) = 0;
+  // Work queued on the stream from now on runs after the event.
+  virtual void wait(StreamId stream, DeviceEvent& event) = 0;
   virtual bool is_done(DeviceEvent& event) = 0;
-  virtual void synchronize(
-      DeviceEvent& event) = 0;  // the calling thread waits; it must not hold Python's GIL
+  // Blocks the calling thread, which must not hold Python's GIL.
+  virtual void synchronize(DeviceEvent& event) = 0;
 
-  // Throws Error(system, ENOMEM) when the device has not that much left.
+  // Throws Error(system, ENOMEM) when the device has too little memory left.
   virtual std::unique_ptr<DeviceMemory> allocate(size_t bytes, StreamId stream) = 0;
   virtual void used_on(DeviceMemory& memory, StreamId stream) = 0;
   virtual std::unique_ptr<HostMemory> allocate_host(size_t bytes) = 0;
 
-  // `from` must stay as it is until the copy is done: the caller's to see to, by an event.
+  // `from` must not change until the copy is done; the caller ensures that with an event.
   virtual void copy_to_device(void* to, const void* from, size_t bytes, StreamId stream) = 0;
 };
 

@@ -26,7 +26,7 @@ bool alike(const FinishedNumbers::Noise& a, const FinishedNumbers::Noise& b) {
          a.before_normalize == b.before_normalize;
 }
 
-// Neighbours whose noises differ in their keys alone share a launch.
+// Consecutive pictures share a launch if their noises differ only in the key.
 void add_noises(Numbers numbers, std::span<const double> mean, std::span<const double> std,
                 const BatchImages& out, const Place& place) {
   for (size_t i = 0; i < numbers.size();) {
@@ -57,7 +57,7 @@ EraseBoxKernel::Each each_of(const FinishedNumbers::Box& from, size_t sample) {
   return box;
 }
 
-// The first rectangles of all pictures, then the second ones, and so on.
+// Erases the first rectangles of all pictures, then the second ones, and so on.
 void erase_boxes(Numbers numbers, const BatchImages& out, const Place& place) {
   size_t rounds = 0;
   for (const FinishedNumbers* each : numbers) rounds = std::max(rounds, each->boxes.size());

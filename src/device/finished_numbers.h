@@ -1,5 +1,5 @@
-// FinishedNumbers: what is done to one picture's numbers in the batch, decided: noise, then rectangles.
-// Plain values; run_numbers() does it to the pictures of a batch that have any.
+// FinishedNumbers: the decided changes to one picture's numbers in the batch: noise, then rectangles. Plain
+// values; run_numbers() applies them to the pictures of a batch.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct FinishedNumbers {
   struct Noise {
     float mean = 0, sigma = 0;
     bool clip = true;
-    bool divides = false;  // bytes become numbers by a division, as ToTensor does it
+    bool divides = false;  // bytes become numbers by a division, as in ToTensor
     bool before_normalize = false;
     uint64_t key = 0;
   };
@@ -31,18 +31,19 @@ struct FinishedNumbers {
     uint64_t key = 0;
   };
   std::optional<Noise> noise;
-  std::vector<Box> boxes;  // one over the other
+  std::vector<Box> boxes;  // later ones cover earlier ones
   bool empty() const { return !noise && boxes.empty(); }
 };
 
-// What the chain does to its row's numbers (transforms/placed_steps.h).
+// Converts the chain's changes to the numbers of one row (transforms/placed_steps.h).
 FinishedNumbers finished_numbers(const transforms::NumberSteps& steps, const transforms::Chain& chain);
 
-// Empty when a picture of `out` can have them; else why not, as the end of a sentence.
+// Returns why a picture of `out` cannot have `numbers`, as the end of a sentence; empty if it can.
 std::string why_not_numbers(const FinishedNumbers& numbers, const BatchImages& out);
 
-// numbers[i]: of picture i of `out`. `mean`, `std`: three each or none; what values are normalised by behind
-// a noise that comes before it, which is so of all pictures or of none. As fused_augment() otherwise.
+// numbers[i] belongs to picture i of `out`. `mean`, `std`: three values each or none. They normalise after
+// the noise, where the noise comes before Normalize: in all pictures or in none. Otherwise as
+// fused_augment().
 void run_numbers(std::span<const FinishedNumbers* const> numbers, std::span<const double> mean,
                  std::span<const double> std, const BatchImages& out, const Place& place);
 

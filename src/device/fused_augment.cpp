@@ -18,7 +18,7 @@ namespace {
   throw Error(ErrorKind::invalid_argument, "picture " + std::to_string(picture) + ": " + rule);
 }
 
-// Of the weights' fractional bits, those that torch's resize of tensors does not have.
+// Returns how many of the weights' fractional bits torch's resize of tensors lacks.
 uint8_t lost_bits(const Augmentation& a, int32_t in_size, int32_t out_size) {
   return a.of_tensor ? static_cast<uint8_t>(
                            kFilterBits - transforms::tensor_weight_bits(a.interpolation, in_size, out_size))
@@ -30,7 +30,7 @@ bool waits_for_mean(const Augmentation& a) {
          a.jitter.order.end();
 }
 
-// Of the fused kernel's result, along the axes of the stored picture.
+// Returns the size of the fused kernel's result, along the axes of the stored picture.
 transforms::PictureSize fused_size(const Augmentation& a, int32_t height, int32_t width) {
   const transforms::PictureSize size = a.steps.empty() ? transforms::PictureSize{width, height} : a.first;
   return a.transposed ? transforms::PictureSize{size.height, size.width} : size;
@@ -77,7 +77,7 @@ void check(size_t i, const DecodedPicture& p, const Augmentation& a) {
                   std::to_string(a.width) + " in one go; decode it at a smaller scale");
 }
 
-// As many pictures share the memory of a workspace at a time.
+// How many pictures share the memory of a workspace at a time.
 constexpr size_t kGroupSamples = 3 * kFusedSamples;
 
 size_t table_entries(const Augmentation& a, transforms::PictureSize size) {
@@ -87,10 +87,10 @@ size_t table_entries(const Augmentation& a, transforms::PictureSize size) {
              (1 + static_cast<size_t>(taps_of(a.crop.height, a.height, a.interpolation)));
 }
 
-// What lies where in the workspace, for one group of pictures.
+// The layout of the workspace for one group of pictures.
 struct Layout {
   size_t table = 0, steps = 0, bytes = 0;  // the sums come first
-  std::vector<size_t> waiting;             // where the picture of each begins; 0: it does not wait
+  std::vector<size_t> waiting;             // start of each waiting picture; 0: it does not wait
   StepBatch batch;
 
   Layout(std::span<const Augmentation> group, size_t first, int32_t height, int32_t width) {
@@ -125,7 +125,7 @@ FusedParams params_of(const DecodedPicture& picture, const Augmentation& a, cons
   p.resized_width = a.width, p.resized_height = a.height;
   p.left = a.left, p.top = a.top;
   p.filter = a.interpolation;
-  // Pillow 13's rule, of the upright picture; as in transforms/sample_plan.cpp.
+  // Pillow 13's rule for the upright picture, as in transforms/sample_plan.cpp.
   int64_t less_x = int64_t{a.crop.width} - a.width, less_y = int64_t{a.crop.height} - a.height;
   if (a.transposed) std::swap(less_x, less_y);
   p.vertical_first = (!a.of_tensor && less_y > 0 && less_y > 2 * less_x) != a.transposed;
@@ -158,7 +158,7 @@ void set_normalisation(std::span<const double> mean, std::span<const double> std
   }
 }
 
-// Pictures from the batch's `first` on; `kernel` has what is the same for all.
+// Runs the pictures from number `first` of the batch on; `kernel` holds the values that all of them share.
 void run_group(std::span<const DecodedPicture> pictures, std::span<const Augmentation> augmentations,
                size_t first, FusedKernel& kernel, uint8_t* memory, const Place& place) {
   const BatchImages& out = kernel.out;
@@ -235,7 +235,7 @@ void fused_augment(std::span<const DecodedPicture> pictures, std::span<const Aug
   auto* memory = static_cast<uint8_t*>(workspace);
   FusedKernel kernel{};
   kernel.out = out;
-  set_normalisation(mean, std, kernel);  // which checks them
+  set_normalisation(mean, std, kernel);  // also checks mean and std
   if (noisy_first) set_normalisation({}, {}, kernel);
   for (size_t first = 0; first < pictures.size(); first += kGroupSamples) {
     const size_t count = std::min(kGroupSamples, pictures.size() - first);

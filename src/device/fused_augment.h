@@ -1,8 +1,8 @@
-// fused_augment: decoded pictures, each of its own size, to a normalised batch: crop, antialiased resize,
-// flips, colour jitter, grey, cast and normalise, with no picture in between in memory (but one of the
-// output's size where contrast needs the mean); or crop, resize and flips, then any steps (transforms/picture_steps.h),
-// each of which reads a picture in memory and writes one. Noise and erased rectangles come last, in the
-// batch.
+// fused_augment: makes a normalised batch of decoded pictures of any sizes. It does crop, antialiased resize,
+// flips, colour jitter, grey, cast and normalise without a picture in between in memory (except one of the
+// output's size where contrast needs the mean). Or it does crop, resize and flips, then any steps
+// (transforms/picture_steps.h); each step reads a picture in memory and writes one. Noise and erased
+// rectangles come last, in the batch.
 //
 // Pixels equal the CPU transforms' (src/transforms, which are Pillow's), values to the last bits of f32.
 // Any thread; on a CUDA device all work is enqueued on the stream. Throws Error(invalid_argument) naming the
@@ -37,21 +37,21 @@ struct Augmentation {
   bool of_tensor = false;     // rounded as torch's resize of tensors; else as Pillow's
   int32_t left = 0, top = 0;  // of the output in the resized picture; what lies outside is black
   bool flip_horizontal = false, flip_vertical = false, grayscale = false;
-  bool flip_input_x = false, flip_input_y = false;  // which of the flips come before the resize
+  bool flip_input_x = false, flip_input_y = false;  // flips that come before the resize
   transforms::ColorJitterParams jitter{};
-  // Rows and columns change places at last: all of the above is along the axes of the stored picture.
+  // Rows and columns are swapped at the end: all fields above are along the axes of the stored picture.
   bool transposed = false;
-  // What comes behind crop, resize and flips; then the colours are steps, too, and it begins with a picture
-  // of size `first`.
+  // The steps after crop, resize and flips. If there are any, the colours are steps, too, and the first step
+  // gets a picture of size `first`.
   transforms::PictureSteps steps{};
   transforms::PictureSize first{};
-  FinishedNumbers numbers{};  // of a batch of floats; noise: of f32
+  FinishedNumbers numbers{};  // for batches of floats; noise: f32 only
 };
 
-// Bytes of memory at the place, aligned to 16, that fused_augment() works in; it may be let go when the
-// stream has done the work. 120 pictures share it at a time, so more pictures need no more. With steps, a
-// picture takes up to 28 bytes for each pixel of the largest between two steps (8 without blurs and AugMix),
-// and 4 for each weight of a resize among them.
+// Returns the bytes of memory, aligned to 16, that fused_augment() needs at the place; the caller may free
+// the memory when the stream has done the work. 114 pictures share it at a time, so more pictures need no
+// more. With steps, a picture takes up to 28 bytes for each pixel of the largest picture between two steps
+// (8 without blurs and AugMix), and 4 bytes for each weight of a resize among the steps.
 // Throws as fused_augment() does.
 size_t fused_workspace_bytes(std::span<const Augmentation> augmentations, int32_t height, int32_t width);
 

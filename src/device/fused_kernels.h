@@ -1,9 +1,10 @@
-// The three steps of fused_augment() as kernels see them: the resize's weights, the resize, and the colours
-// of pictures whose contrast needs their mean grey first. batch_kernels.h says how kernels are made.
+// The three steps of fused_augment() as kernels: the resize's weights, the resize, and the colours of
+// pictures with contrast, which needs their mean grey first. batch_kernels.h says how kernels are made.
 //
-// The resize is Pillow's, to the bit, by any of its filters: antialiased, 8-bit pixels between the horizontal
-// and the vertical pass, whose order is Pillow 13's. Or torch's of tensors of bytes: weights of fewer bits
-// (axis_weights.h), horizontal first. Flips and the position in the resized picture are in the weights.
+// The resize equals Pillow's to the bit, with any of its filters: antialiased, with 8-bit pixels between the
+// horizontal and the vertical pass, in the order of Pillow 13. Or it equals torch's resize of byte tensors:
+// weights of fewer bits (axis_weights.h), horizontal first. The weights include flips and the position in the
+// resized picture.
 #pragma once
 
 #include <cmath>

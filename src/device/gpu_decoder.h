@@ -2,11 +2,12 @@
 // the first one is opened.
 //
 // A call has two steps, so that the caller owns the memory: plan() reads the headers and says where each
-// picture will lie, decode() fills it on a stream. What nvJPEG cannot decode (CMYK, damaged, exotic) comes
-// back with a reason and is the CPU's to do. Pictures that the device's hardware engines take are decoded
-// there as one batch, the others one after the other by kernels. One owner, one thread: a decoder per thread.
-// The files' memory must stay, and the device memory is filled, until the stream has done the work. decode()
-// may wait for pictures of its calls before. The destructor waits for the work that it enqueued.
+// picture will lie, decode() fills it on a stream. Pictures that nvJPEG cannot decode (CMYK, damaged,
+// exotic) come back with a reason, for the CPU to decode. Pictures that the device's hardware engines take
+// are decoded there as one batch, the others one after the other by kernels. One owner, one thread: a decoder
+// per thread. The files' memory must stay until the stream has done the work; the device memory is filled
+// only then. decode() may wait for pictures of earlier calls. The destructor waits for the decoder's enqueued
+// work.
 #pragma once
 
 #include <cstddef>
@@ -51,12 +52,12 @@ class GpuDecoder {
   // problem. Throws Error(invalid_argument) when a region does not lie in its picture.
   virtual size_t plan(std::span<const JpegRequest> requests, std::vector<JpegResult>& results) = 0;
 
-  // With the requests and results of the last plan(). `memory`: that many bytes, aligned to 16. `stream`: a
-  // cudaStream_t.
+  // Takes the requests and results of the last plan(). `memory`: as many bytes as plan() returned, aligned to
+  // 16. `stream`: a cudaStream_t.
   virtual void decode(std::span<const JpegRequest> requests, std::vector<JpegResult>& results, void* memory,
                       void* stream) = 0;
 
-  // Until the device has done all that was enqueued.
+  // Waits until the device has done all enqueued work.
   virtual void wait() = 0;
 };
 

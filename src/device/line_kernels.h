@@ -1,6 +1,6 @@
 // Passes that look along whole lines or at whole pictures: resizes, blurs, and tables made of how often each
-// byte occurs; and what brings passes to the device and their results into the batch. pass_kernels.h has the
-// other passes.
+// byte occurs; and the kernels that bring passes to the device and results into the batch. pass_kernels.h has
+// the other passes.
 #pragma once
 
 #include <cmath>
@@ -126,9 +126,9 @@ struct BlurKernel : PassKernel {
   }
 };
 
-// Run by count_levels() (kernel_launch.h), which knows how to add where threads meet.
+// count_levels() (kernel_launch.h) runs this and knows how several threads add to one entry.
 struct CountKernel : PassKernel {
-  // `add(entry of Levels::counts)` for the bytes of a group.
+  // Calls add(entry of Levels::counts) for the bytes of a group.
   template <class Add>
   MILLRACE_BOTH void operator()(int32_t i, int64_t g, Add&& add) const {
     const Pass& p = passes[samples.first + i];
@@ -157,7 +157,7 @@ struct TableKernel : PassKernel {
   }
 };
 
-// Finished pictures into the batch.
+// Writes finished pictures into the batch.
 struct StoreKernel : PassKernel {
   BatchImages out;
   float scale[kMaxChannels], shift[kMaxChannels];
@@ -178,8 +178,8 @@ struct StoreKernel : PassKernel {
   }
 };
 
-// Words of the host to the device, inside the kernel's argument: in the stream's order, from no memory that
-// would have to wait for it.
+// Copies words from the host to the device inside the kernel's argument: in the stream's order, and without
+// host memory that must stay until the copy is done.
 struct UploadKernel {
   static constexpr int32_t kMostWords = 960, kGroupWords = 4;
   uint32_t* to;

@@ -1,8 +1,8 @@
-// Kernels on the finished numbers of a batch: noise that is added, rectangles that are erased, as the CPU's
-// add_noise() and erase() do it (src/transforms). batch_kernels.h says how kernels are made.
+// Kernels on the finished numbers of a batch: they add noise and erase rectangles, as the CPU's add_noise()
+// and erase() do (src/transforms). batch_kernels.h says how kernels are made.
 //
-// A group is eight elements, counted channel by channel and row by row; each has the normal number of its
-// place.
+// A group is eight elements, counted channel by channel and row by row; each element uses the normal number
+// of its place.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace millrace::device {
 
-// `make(e, n)` for the elements of a group below `count`, n: normal number e of the key.
+// Calls make(e, n) for the elements e of a group below `count`; n is normal number e of the key.
 template <class Make>
 MILLRACE_BOTH inline void for_normals(uint64_t key, int64_t group, int64_t count, Make&& make) {
   static_assert(kGroupPixels % 4 == 0, "whole blocks of normal numbers");
@@ -23,7 +23,7 @@ MILLRACE_BOTH inline void for_normals(uint64_t key, int64_t group, int64_t count
   }
 }
 
-// Of f32. Behind the noise values are normalised, where `normalizes`.
+// Adds noise to values of f32, then normalises them if `normalizes`.
 struct NoiseKernel {
   static constexpr int32_t kMost = 120;
   BatchImages out;
@@ -59,7 +59,7 @@ struct NoiseKernel {
   }
 };
 
-// Rectangles of several pictures, one of each.
+// Erases rectangles of several pictures, one of each.
 struct EraseBoxKernel {
   static constexpr int32_t kMost = 60;
   enum class Kind : uint8_t { value, noise, noise_by_channel };

@@ -1,8 +1,8 @@
 // Pass: a step of a picture, or a part of one, as kernels see it: reads a picture and writes another one.
 //
-// A launch takes a list of passes of different pictures; it lies on the device (UploadKernel), as do the
-// pictures: RGBX, as many as a sample needs at a time, its slots. passes_of() (picture_passes.h) makes the
-// passes.
+// A launch takes a list of passes of different pictures. The list lies on the device (UploadKernel), and so
+// do the pictures (RGBX). The slots of a sample are the pictures that it needs at a time. passes_of()
+// (picture_passes.h) makes the passes.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ enum class PassKind : uint8_t {
   store,  // StoreKernel
 };
 
-// What happens to a pixel alone: one of PixelOps, or the table of `levels`.
+// A change of each pixel alone: one of PixelOps, or the table of `levels`.
 struct Change {
   AugmentKind kind = AugmentKind::identity;
   bool looks_up = false;

@@ -9,7 +9,7 @@
 
 namespace millrace::device {
 
-// Moves of whole pixels, and what needs few others.
+// Moves of whole pixels, and passes that need few other pixels.
 struct PixelKernel : PassKernel {
   MILLRACE_BOTH void operator()(int32_t i, int64_t g) const {
     const Pass& p = passes[samples.first + i];

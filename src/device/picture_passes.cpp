@@ -22,7 +22,7 @@ class Compiler {
  public:
   explicit Compiler(PictureSize first) : size_(first) { made_.slot_pixels = pixels_of(first); }
 
-  // Steps from the picture in `slot`; the result is the slot that they end in.
+  // Applies the steps to the picture in `slot`; returns the slot of the result.
   uint8_t apply(std::span<const PictureStep> steps, uint8_t slot) {
     slot_ = slot;
     for (const PictureStep& step : steps) std::visit(*this, step);
@@ -33,7 +33,7 @@ class Compiler {
     return std::move(made_);
   }
 
-  // The CPU's alone: why_not_steps() refuses them.
+  // Only the CPU does these: why_not_steps() refuses them.
   void operator()(const transforms::TransposeStep&) {}
   void operator()(const transforms::PointStep&) {}
 
@@ -45,7 +45,7 @@ class Compiler {
     });
   }
 
-  // Pillow skips an axis whose size stays. The rule for the order of the axes is Pillow 13's, as in
+  // Pillow skips an axis that keeps its size. The order of the axes follows Pillow 13's rule, as in
   // transforms/sample_plan.cpp.
   void operator()(const ResizeStep& t) {
     const PictureSize in = size_;
@@ -73,7 +73,7 @@ class Compiler {
         });
   }
 
-  // As the CPU's plan chooses: maps to nearest pixels that only scale and move are looked up along the axes.
+  // As in the CPU's plan, a map to nearest pixels that only scales and moves is looked up along the axes.
   void operator()(const MapStep& t) {
     const InverseAffine& m = t.inverse;
     const bool nearest = t.interpolation == Interpolation::nearest;
@@ -136,7 +136,7 @@ class Compiler {
         });
         continue;
       }
-      // Where a result is already, it changes in place.
+      // An existing result changes in place.
       const uint8_t to = result == picture ? other_slot() : result;
       const uint8_t from = slot_;
       add_pass(PassKind::blend, to, size_, [&](Pass& p) {
@@ -163,7 +163,7 @@ class Compiler {
   void keep(uint8_t slot) { kept_ |= uint32_t{1} << slot; }
   bool kept(uint8_t slot) const { return kept_ >> slot & 1; }
 
-  // The first slot that neither is kept nor holds the picture.
+  // Returns the first slot that is not kept and does not hold the current picture.
   uint8_t other_slot() {
     uint8_t slot = 0;
     while (slot == slot_ || kept(slot)) ++slot;
@@ -171,7 +171,7 @@ class Compiler {
     return slot;
   }
 
-  // A pass from the picture to `to`, which is not where the next one begins.
+  // Adds a pass from the current picture to slot `to`; the next pass still reads the current picture.
   template <class Set>
   PicturePasses::Planned& add_pass(PassKind kind, uint8_t to, PictureSize out, Set&& set) {
     PicturePasses::Planned& planned = made_.passes.emplace_back();
@@ -214,7 +214,7 @@ class Compiler {
     slot_ = to;
   }
 
-  // Joins the pass before it where that has changes of colour, too, and room.
+  // Joins the previous pass if that changes colours, too, and has room.
   void recolor(Change change, int32_t levels = -1) {
     if (!made_.passes.empty()) {
       PicturePasses::Planned& before = made_.passes.back();

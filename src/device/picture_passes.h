@@ -1,4 +1,4 @@
-// passes_of(): the steps of one picture as passes, in order, with what memory they need. Pure, any thread.
+// passes_of(): the steps of one picture as passes, in order, with the memory they need. Pure, any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ using transforms::PictureStep;
 using transforms::RecolorStep;
 using transforms::ResizeStep;
 
-// Pictures between two steps have at most so many times the pixels of the result, and there are at most so
-// many passes: bounds of memory and time. What is beyond is the CPU's.
+// Limits of memory and time: a picture between two steps has at most kMostGrowth times the result's pixels,
+// and a picture's steps take at most kMostPasses passes. The CPU makes pictures beyond these limits.
 inline constexpr int64_t kMostGrowth = 8, kMostPasses = 256;
 
 struct PicturePasses {
-  // Pointers are empty; `levels`, `weights` and `table` say which of the picture's are meant.
+  // Pointers in `pass` are null; `levels`, `weights` and `table` say which of the picture's they mean.
   struct Planned {
     Pass pass;
     int32_t levels = -1;
@@ -43,8 +43,8 @@ struct PicturePasses {
 // The first picture, of size `first`, lies in slot 0.
 PicturePasses passes_of(transforms::PictureSize first, std::span<const PictureStep> steps);
 
-// Empty when a picture of size `first` goes through the steps to one of size `out`, within the bounds; else
-// why not, as the end of a sentence.
+// Returns why the steps cannot turn a picture of size `first` into one of size `out` within the limits, as
+// the end of a sentence; empty if they can.
 std::string why_not_steps(transforms::PictureSize first, std::span<const PictureStep> steps,
                           transforms::PictureSize out);
 

@@ -1,5 +1,4 @@
-// What one pixel becomes: the arithmetic that the CUDA kernels and their CPU reference share, function for
-// function.
+// The arithmetic of one pixel, which the CUDA kernels and their CPU reference share, function for function.
 //
 // The host compiler and nvcc both build without fused multiply-adds, so both give the same bits, but for log
 // and cos (normal noise). Two families: `Rgb8` functions keep to Pillow's 8-bit arithmetic and are those of

@@ -13,7 +13,7 @@ struct Axis {
   const int32_t *starts, *weights;
   int32_t outputs, taps;
 
-  // Output `o`, whose t-th input is input(start + t).
+  // Returns output `o`; its t-th input is input(starts[o] + t).
   template <class Input>
   Rgb8 output(int32_t o, Input&& input) const {
     int32_t r = 0, g = 0, b = 0;
@@ -35,7 +35,7 @@ struct Grid {
   }
 };
 
-// Fills `out`, whose width `x` gives, from a function of the input's x and y.
+// Fills `out` from a function of the input's x and y; `x` has one output for each column of `out`.
 template <class Input>
 void across(const Axis& x, Grid& out, Input&& input) {
   for (int32_t row = 0; row < out.height; ++row)

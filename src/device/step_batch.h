@@ -1,8 +1,8 @@
 // StepBatch: the steps of some pictures of a batch, run side by side: the first pass of each, then the second
 // of each, and so on, in one launch for each kind of kernel.
 //
-// Owns no memory: bytes() of it at the place are the caller's, and may be let go when the stream has done the
-// work. One owner, one thread.
+// Owns no memory: the caller provides bytes() bytes at the place and may free them when the stream has done
+// the work. One owner, one thread.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,16 @@ namespace millrace::device {
 
 class StepBatch {
  public:
-  // Picture `sample` of the batch, which begins as `first` and goes through the steps; call it for rising
-  // numbers.
+  // Adds picture `sample` of the batch, of size `first`, with its steps. Call it with rising sample numbers.
   void add(int32_t sample, transforms::PictureSize first, std::span<const transforms::PictureStep> steps);
 
   bool empty() const { return pictures_.empty(); }
   size_t bytes() const;
 
-  // Where the n-th picture that was added begins, in memory that is aligned to 16: RGBX, dense.
+  // Returns the first pixel of the n-th added picture (RGBX, dense) in `memory`, which must be aligned to 16.
   uint32_t* picture(size_t n, void* memory) const;
 
-  // Into `store.out`, by the store's scale and shift; its passes are filled in here.
+  // Runs all steps and writes to `store.out` with the store's scale and shift; sets the store's passes.
   void run(void* memory, StoreKernel store, const Place& place) const;
 
  private:
@@ -36,7 +35,7 @@ class StepBatch {
     int32_t sample;
     transforms::PictureSize first;
     PicturePasses made;
-    size_t pixels, sums;  // where its slots and sums begin in the memory, in bytes
+    size_t pixels, sums;  // byte offsets of its slots and sums in the memory
     size_t levels, weights, table;
   };
   size_t levels_begin() const;
