@@ -35,7 +35,8 @@ HWY_INLINE VF channel(VU32 pixels) {
   return hn::PromoteTo(df, hn::BitCast(d32, bytes));
 }
 
-// kTaps pixels each way, weighed by polynomials of the distance to the first of the middle two.
+// Filters over kTaps pixels along each axis, weighted by polynomials of `d`, the distance past the first of
+// the two middle pixels.
 struct Linear {
   static constexpr int kTaps = 2;
   static HWY_INLINE VF between(const VF* v, VF d) { return hn::Add(v[0], hn::Mul(hn::Sub(v[1], v[0]), d)); }
@@ -50,8 +51,8 @@ struct Cubic {
   }
 };
 
-// Positions along one axis: the pixels of the window that are around each, times `scale`, and how far behind
-// the middle one it lies.
+// Positions along one axis. `at`: the window's kTaps pixels around each position, times `scale`. `share`: the
+// distance of the position past the first of the two middle pixels.
 template <int kTaps>
 struct Around {
   V32 at[kTaps];
@@ -106,7 +107,7 @@ HWY_INLINE void map_by(const AffineMap& map, base::ImageView window, std::span<c
     }
     const auto inside =
         hn::And(hn::And(hn::Ge(x, zero), hn::Lt(x, width)), hn::And(hn::Ge(y, zero), hn::Lt(y, height)));
-    if constexpr (kDivides) {  // what a division by 0 gives is no position
+    if constexpr (kDivides) {  // the result of a division by 0 is no position
       x = hn::IfThenElseZero(inside, x);
       y = hn::IfThenElseZero(inside, y);
     }
@@ -150,7 +151,7 @@ HWY_EXPORT(map_smooth);
 
 void map_smooth(const AffineMap& map, base::ImageView window, std::span<const int32_t> columns, int32_t row,
                 uint8_t* out) {
-  // Pixels are found by 32-bit offsets; no picture that fits the pixel limits comes near.
+  // Offsets of pixels have 32 bits; no picture within the pixel limits comes near that.
   if (window.stride_bytes * window.height > INT32_MAX)
     return scalar::map_smooth(map, window, columns, row, out);
   HWY_DYNAMIC_DISPATCH(map_smooth)(map, window, columns, row, out);

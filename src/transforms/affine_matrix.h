@@ -19,15 +19,16 @@ InverseAffine rotation_inverse(double angle, const Center& center, PictureSize s
 // torchvision's v2.functional.affine; v1 differs from it in the last bits of f64.
 InverseAffine affine_inverse(const AffineParams& affine, const Center& center, PictureSize size);
 
-// What torchvision's perspective() gives Pillow, floats, where the corners of a picture of `size` go to
-// `corners`. The quotients of whole numbers that the coefficients are, within a few bits of f64, and then
-// rounded. torch's least squares have errors of about 1e-16: that much is where 0 is meant, and a float
-// between two others may be the other one. Where three corners lie on a line, all of the picture becomes the
-// fourth one. Throws Error(invalid_argument) where the equations have no solution.
+// Returns the coefficients that torchvision's perspective() gives Pillow, as floats, for a map that moves the
+// corners of a picture of `size` to `corners`. Each coefficient is a quotient of whole numbers, computed to
+// within a few bits of f64 and then rounded to f32. torch's least squares have errors of about 1e-16, so
+// torch may have such a number instead of 0, or the other float if the quotient lies between two floats. If
+// three corners lie on a line, all of the picture becomes the fourth corner. Throws Error(invalid_argument)
+// if the equations have no solution.
 Homography perspective_inverse(const std::array<std::array<int32_t, 2>, 4>& corners, PictureSize size);
 
-// The inputs along both axes that any output in the rectangle may look at, two more each side for cubic
-// filters and one for the rounding of fixed point numbers.
+// Returns the inputs along both axes that any output in the rectangle may read: two more on each side for
+// cubic filters and one for the rounding of fixed-point numbers.
 struct MapWindow {
   Window x, y;
 };

@@ -18,8 +18,8 @@ void map_nearest(const AffineMap& map, base::ImageView window, std::span<const i
   const auto& m = map.inverse;
   const NearestMap nearest = nearest_map({m[0], m[1], m[2], m[3], m[4], m[5]});
   for (const int32_t column : columns) {
-    // The window has every pixel of the picture that is asked for, so what lies outside of it lies outside of
-    // the picture.
+    // The window has every pixel of the picture that the map needs, so a place outside of the window is
+    // outside of the picture.
     const int64_t x = nearest.x(column, row) - map.left, y = nearest.y(column, row) - map.top;
     if (x >= 0 && x < window.width && y >= 0 && y < window.height)
       std::memcpy(out, window.row(static_cast<int32_t>(y)) + x * base::kPixelBytes, base::kPixelBytes);

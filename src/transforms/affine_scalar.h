@@ -36,8 +36,8 @@ struct CubicFilter {
   }
 };
 
-// The pixel of a position inside of the picture. `at(x, y)`: the input's pixel, or its border's where that
-// lies outside.
+// Computes the pixel at a position inside of the picture. `at(x, y)`: the input's pixel, or the border's if
+// (x, y) lies outside.
 template <class Filter, class At>
 MILLRACE_BOTH inline void smooth_pixel_at(double x, double y, At&& at, Rgb8& out) {
   constexpr int kTaps = Filter::kTaps;
@@ -68,12 +68,12 @@ MILLRACE_BOTH inline void smooth_pixel_at(double x, double y, At&& at, Rgb8& out
 // A position in the input, as Pillow computes it for each kind of map.
 struct MappedPlace {
   double x, y;
-  // Not for a number that a division by 0 gave.
+  // False for the result of a division by 0.
   MILLRACE_BOTH bool inside(int32_t width, int32_t height) const {
     return x >= 0 && x < width && y >= 0 && y < height;
   }
 };
-// m: the eight numbers of a Homography; the last two count where the map `divides`.
+// m: the eight numbers of a Homography; the last two count only if the map `divides`.
 MILLRACE_BOTH inline MappedPlace mapped_place(const double* m, bool divides, int32_t column, int32_t row) {
   const double x = column + 0.5, y = row + 0.5;
   const double at_x = m[0] * x + m[1] * y + m[2], at_y = m[3] * x + m[4] * y + m[5];

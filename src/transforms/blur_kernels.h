@@ -11,7 +11,7 @@
 
 namespace millrace::transforms {
 
-// torchvision's Gaussian of `taps` weights, whose sum is 1.
+// Computes torchvision's Gaussian: `taps` weights with a sum of 1.
 void weigh_blur(double sigma, int32_t taps, std::vector<float>& weights);
 
 // out[i] = sum over t of weights[t] * rows[t * stride + i], for i in [begin, end).

@@ -1,10 +1,10 @@
 // blur_picture(): Pillow's ImageFilter.GaussianBlur, bit for bit: three box blurs along x, then three along
 // y.
 //
-// A box of a broken width weighs its two outermost pixels less (Gwosdek et al., "Theoretical foundations of
-// Gaussian convolution by extended box filtering", SSVM 2011); outside of the picture are its border's
-// pixels. Weights are 24-bit fixed point, sums 32-bit, and bytes stand between the passes. No state, any
-// thread.
+// A box of fractional width gives its two outermost pixels less weight (Gwosdek et al., "Theoretical
+// foundations of Gaussian convolution by extended box filtering", SSVM 2011). Outside of the picture, its
+// border pixels repeat. Weights are 24-bit fixed point, sums 32-bit, and each pass writes bytes. No state,
+// any thread.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ namespace millrace::transforms {
 
 inline constexpr int kBoxPasses = 3;  // along each axis
 
-// The box whose three passes stand for a Gaussian of this radius.
+// Returns the box that approximates a Gaussian of this radius in kBoxPasses passes.
 Box box_of(double radius);
 
-// radius: of the Gaussian, in pixels, > 0: its standard deviation. The result lies in one of `memory`;
-// neither holds `picture`.
+// `radius`: the Gaussian's standard deviation in pixels, > 0. The result lies in one of the buffers `memory`;
+// neither buffer may hold `picture`.
 base::ImageView blur_picture(base::ImageView picture, double radius, std::array<PixelBuffer, 2>& memory);
 
 }  // namespace millrace::transforms

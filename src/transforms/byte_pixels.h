@@ -1,4 +1,4 @@
-// What one pixel of bytes becomes: Pillow's 8-bit arithmetic, bit for bit, written once for the CPU's plain
+// Changes of one pixel of bytes: Pillow's 8-bit arithmetic, bit for bit, written once for the CPU's plain
 // kernels and for the GPU.
 //
 // Neither compiler fuses multiplications with additions, so both sides give the same bits. Pure, any thread.

@@ -30,7 +30,7 @@ Check check_of(const TransformSpec& spec, size_t position) {
   return {std::visit([](const auto& t) { return name_of(t); }, spec), position};
 }
 
-// Steps of a user's chain, those inside of choices included.
+// Makes the steps of a user's chain, including the steps inside of choices.
 class StepMaker {
  public:
   // `before`: only after ToTensor.

@@ -1,7 +1,7 @@
-// Chain: a list of transforms, checked and sorted into what changes pictures, what turns bytes into numbers,
-// and what erases them.
+// Chain: a list of transforms, checked and sorted into those that change pictures, those that turn bytes into
+// numbers, and those that erase numbers.
 //
-// check_chain() is where every rule about order and arguments lives; all later code may rely on them.
+// check_chain() has every rule about order and arguments; all later code may rely on these rules.
 // Pure, any thread.
 #pragma once
 

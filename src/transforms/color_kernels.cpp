@@ -68,8 +68,8 @@ struct Lanes {
   }
 };
 
-// The last pixels of a row that do not fill a vector go through a vector of their own: neither `in` nor `out`
-// is touched outside.
+// The last pixels of a row, too few for a vector, go through a buffer of one vector: the function touches
+// neither `in` nor `out` outside of the row.
 template <class DU, class Change>
 HWY_INLINE void change_row(DU d, const uint8_t* in, int32_t width, uint8_t* out, const Change& change) {
   const auto lanes = static_cast<int32_t>(hn::Lanes(d));

@@ -1,9 +1,9 @@
 // The inner loops of colour changes: Pillow's 8-bit arithmetic on rows of RGBX, bit for bit (tested for all
 // 2^24 colours).
 //
-// Every function exists twice: in `scalar`, which says what is computed, and vectorised by Highway with the
-// same bits. No state, any thread. `out` may be `in`; it has kRowSlack bytes of room behind its last pixel
-// (pixel_buffer.h), and its X is without meaning.
+// Every function exists twice: in `scalar`, which defines the results, and vectorised by Highway with the
+// same bits. No state, any thread. `out` may be `in`; it has kRowSlack bytes of room past its last pixel
+// (pixel_buffer.h), and its X bytes have no meaning.
 #pragma once
 
 #include <cstdint>

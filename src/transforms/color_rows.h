@@ -1,5 +1,5 @@
-// Changes of colour: on rows, and those that look at a whole picture first. Pillow's arithmetic, bit for bit.
-// Pure, any thread.
+// Colour changes: those that work row by row, and those that need a whole picture first. Pillow's arithmetic,
+// bit for bit. Pure, any thread.
 #pragma once
 
 #include <array>
@@ -14,20 +14,20 @@
 
 namespace millrace::transforms {
 
-// One after the other on a row; `steps` has one or more, none of which needs the picture. `out` may be `row`.
+// Applies `steps` to a row, in order. `steps` is not empty; no step needs the picture. `out` may be `row`.
 void change_colors(std::span<const ColorStep> steps, const uint8_t* row, int32_t width, uint8_t* out);
 
-// What is reused from picture to picture by those that make a whole one.
+// Memory for the steps that make a whole picture, reused from picture to picture.
 struct PictureMemory {
   std::array<PixelBuffer, 2> blurred;
   std::unique_ptr<PictureMixer> mixer;  // made when it is first needed: it has buffers of its own
 };
 
-// A step that needs the picture, on its rows one by one. Looks at all of `picture` when it is made; keeps the
-// view.
+// Applies a step that needs the picture to its rows, one by one. The constructor reads all of `picture` and
+// keeps the view.
 class PictureChange {
  public:
-  // `memory` keeps what comes out of a blur or a mix, and does not hold `picture`.
+  // `memory` keeps the result of a blur or a mix; it must not hold `picture`.
   PictureChange(const ColorStep& step, base::ImageView picture, PictureMemory& memory);
   void row(int32_t y, uint8_t* out) const;
 
@@ -38,7 +38,7 @@ class PictureChange {
   std::array<std::array<uint8_t, 256>, 3> table_{};  // autocontrast, equalize
 };
 
-// What Pillow's ImageEnhance.Contrast blends with: the rounded mean of the grey picture.
+// Returns the level that Pillow's ImageEnhance.Contrast blends with: the rounded mean of the grey picture.
 uint8_t mean_grey(base::ImageView picture);
 
 // How often each byte occurs, by channel.

@@ -1,5 +1,5 @@
-// The kernels of color_kernels.h written plainly: what the vector versions must equal, and what runs where
-// there are none.
+// The kernels of color_kernels.h written plainly. The vector versions must equal them; they run where there
+// is no vector version.
 #include "base/geometry.h"
 #include "transforms/byte_pixels.h"
 #include "transforms/color_kernels.h"

@@ -10,7 +10,7 @@ class Drawer {
   Drawer(int orientation, const base::SampleKey& key, uint32_t view, std::vector<OpParams>& out)
       : orientation_(orientation), key_(key), view_(view), out_(out) {}
 
-  // A stream of random numbers of its own for each step of each view, of which a chain has less than 2^16.
+  // Draws from a separate stream of random numbers for each step of each view; `op` is less than 2^16.
   template <class T>
   const OpParams& decide(const T& t, uint32_t op, PictureSize in) {
     OpParams& decided = out_.emplace_back();

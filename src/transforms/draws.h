@@ -11,7 +11,7 @@
 
 namespace millrace::transforms {
 
-// Throws Error(invalid_argument) where torchvision raises an exception for a picture that is too small.
+// Throws Error(invalid_argument) if torchvision raises an exception for a picture that is too small.
 SampleParams draw_params(const Chain& chain, PictureSize stored, int orientation, const base::SampleKey& key,
                          uint32_t view = 0);
 

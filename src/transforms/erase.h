@@ -1,4 +1,4 @@
-// erase(): rectangles of a finished tensor row overwritten, by values or by noise.
+// erase(): overwrites rectangles of a finished tensor row with values or with noise.
 //
 // The noise is a function of (noise key, element), so it is the same whatever computes it: element e of the
 // rectangle, counted channel by channel and row by row, is normal number e of the key (noise.h). No state,

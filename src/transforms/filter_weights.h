@@ -1,5 +1,5 @@
-// Pillow's resampling filters, every operation in Pillow's order: for the CPU's plain version and for the
-// GPU, whose sines (lanczos, hamming) may differ in the last bit. Pure, any thread.
+// Pillow's resampling filters, with every operation in Pillow's order: for the CPU's plain version and for
+// the GPU. The GPU's sines (lanczos, hamming) may differ in the last bit. Pure, any thread.
 #pragma once
 
 #include <cmath>

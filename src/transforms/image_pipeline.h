@@ -47,10 +47,10 @@ class ImagePipeline {
   // The output's size when it is the same for every picture.
   virtual std::optional<OutputShape> fixed_shape() const = 0;
   virtual bool needs_orientation() const = 0;  // the chain starts with ExifTranspose
-  virtual const Chain& chain() const = 0;      // for those who run the same decisions elsewhere
+  virtual const Chain& chain() const = 0;      // for code that runs the same decisions elsewhere
 
-  // `width`, `height`: as stored. `orientation`: 1..8, looked at only when needs_orientation(). `view`: of
-  // several that are made of one picture, each of which draws numbers of its own; up to kMostViews.
+  // `width`, `height`: as stored. `orientation`: 1..8, looked at only when needs_orientation(). `view`: which
+  // of several views of one picture, up to kMostViews; each view draws its own numbers.
   virtual SampleParams draw(int32_t width, int32_t height, int orientation, const base::SampleKey& key,
                             uint32_t view = 0) const = 0;
 
@@ -58,7 +58,7 @@ class ImagePipeline {
   struct Scratch;  // opaque: intermediate rows, reused from sample to sample; one per thread
   static std::unique_ptr<Scratch, void (*)(Scratch*)> make_scratch();
 
-  // What to decode, and what comes out. The plan lives in `scratch` until the next call to plan().
+  // The pixels to decode, and the output's shape. The plan lives in `scratch` until the next call to plan().
   struct Need {
     base::Rect region;  // of the stored picture; never empty
     OutputShape shape;
@@ -69,14 +69,14 @@ class ImagePipeline {
   // `out`, dense CHW. `out` need not be aligned beyond its element.
   virtual void apply(base::ImageView region_pixels, Scratch& scratch, void* out) const = 0;
 
-  // As apply(), but the three values of a pixel side by side: dense HWC; of one channel the same. Throws
-  // Error(invalid_argument) for chains that add noise or erase, which write planes.
+  // As apply(), but with the three values of a pixel side by side: dense HWC. One channel gives the same as
+  // apply(). Throws Error(invalid_argument) for chains that add noise or erase, because these write planes.
   virtual void apply_interleaved(base::ImageView region_pixels, Scratch& scratch, void* out) const = 0;
 
-  // Of rows that are mixed with each other (row_mix.h), each made from two that are half done. Empty: these
-  // rows cannot be; they have no fixed shape, are not f32, or not of three channels.
+  // The mixer that makes one row from two half-done rows (row_mix.h). Null if these rows cannot be mixed:
+  // they have no fixed shape, are not f32, or do not have three channels.
   virtual const RowMixer* mixer() const = 0;
-  // As apply(), but what mixer() takes, into out.pixels.
+  // As apply(), but makes a half-done row for mixer(): its pixels into out.pixels, and out.numbers.
   virtual void apply_unmixed(base::ImageView region_pixels, Scratch& scratch, HalfRow& out) const = 0;
 };
 

@@ -21,10 +21,10 @@ bool has_fill(const IndexList& list);
 struct Window {
   int32_t begin, size;
 };
-// The positions that are really read; one pixel where all is padding, so that no input is ever empty.
+// Returns the positions that `list` reads; one pixel if all is padding, so that no input is ever empty.
 Window window_of(const IndexList& list);
 
-// All positions that are read less `by`.
+// Subtracts `by` from all positions that are not padding.
 void shift(IndexList& list, int32_t by);
 
 // How a list runs through its window: +1 all of it forwards, -1 all of it backwards, 0 any other way.
@@ -35,8 +35,8 @@ inline void pull_back_flip(IndexList& list, int32_t size) {
     if (i >= 0) i = size - 1 - i;
 }
 
-// A crop that begins at `offset`, which may reach outside of [0, size): there `mode` says what is seen
-// (`fill` if constant).
+// A crop that begins at `offset` and may reach outside of [0, size). The padding `mode` gives the pixels
+// there (`fill` if constant).
 void pull_back_crop(IndexList& list, int32_t offset, int32_t size, PaddingMode mode, int32_t fill);
 
 // Pillow's nearest-neighbour resize.

@@ -1,9 +1,9 @@
 // The inner loops: the weights of a resize, resampling along a row, blending rows, and rows of bytes to
 // planes of numbers.
 //
-// Every function exists twice: in `scalar`, which says what is computed, and vectorised by Highway, which
-// picks the best instruction set at run time and gives the same bits. No state, any thread. Rows are RGBX,
-// the X is without meaning.
+// Every function exists twice: in `scalar`, which defines the results, and vectorised by Highway, which
+// picks the best instruction set at run time and gives the same bits. No state, any thread. Rows are RGBX;
+// the X bytes have no meaning.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ void weigh_taps(Taps& taps);
 inline constexpr int kRowGroup = 4;  // rows that resample_rows takes at once
 
 // outs[r][o] = sum of taps over rows[r], for every output o of `taps`. 1 <= n_rows <= kRowGroup. `rows` have
-// taps.in_size pixels; `outs` have kRowSlack bytes of room behind their last pixel (pixel_buffer.h).
+// taps.in_size pixels; `outs` have kRowSlack bytes of room past their last pixel (pixel_buffer.h).
 void resample_rows(const uint8_t* const* rows, int n_rows, const Taps& taps, uint8_t* const* outs);
 
-// out[x] = sum over the 2 * n_pairs `rows` at x, weighted. `out` has kRowSlack bytes of room behind its last
+// out[x] = the weighted sum of the 2 * n_pairs `rows` at x. `out` has kRowSlack bytes of room past its last
 // pixel.
 void blend_rows(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width, uint8_t* out);
 
-// One row to three planes; `planes` point to elements of table.type. Where table.interleaved, they point to
-// the first pixel's three elements, and each pixel's lie behind those of the one before.
+// Converts one row to three planes; `planes` point to elements of table.type. If table.interleaved, they
+// point to the first pixel's three elements, and the pixels follow each other, three elements each.
 void store_row(const uint8_t* row, int32_t width, const ValueTable& table, void* const* planes);
 
-// blend_rows and store_row in one go, for tables whose math_is_exact: the pixels never leave the registers.
+// blend_rows and store_row in one go, for tables with math_is_exact: the pixels never leave the registers.
 void blend_to_planes(const uint8_t* const* rows, const TapPair* weights, int n_pairs, int32_t width,
                      const ValueTable& table, void* const* planes);
 
-// store_row of both, and of each pair of values own * `own` + other * `other`, each operation rounded to f32.
-// For f32 tables that are not interleaved.
+// Converts both rows as store_row() does and stores own value * `own` + other value * `other`, each operation
+// rounded to f32. For f32 tables that are not interleaved.
 void mix_to_planes(const uint8_t* own_row, const uint8_t* other_row, int32_t width, const ValueTable& table,
                    float own, float other, void* const* planes);
 

@@ -1,5 +1,5 @@
-// The kernels of kernels.h written plainly: what the vector versions must equal, bit for bit, and what runs
-// where there are none.
+// The kernels of kernels.h written plainly. The vector versions must equal them bit for bit; they run where
+// there is no vector version.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -27,7 +27,7 @@ MILLRACE_BOTH inline void autocontrast_table(const Count* counts, uint8_t* table
   }
 }
 
-// Each byte becomes the share of those below it.
+// Each byte becomes the share of the bytes below it.
 template <class Count>
 MILLRACE_BOTH inline void equalize_table(const Count* counts, uint8_t* table) {
   int64_t all = 0, last = 0;
@@ -46,7 +46,7 @@ MILLRACE_BOTH inline void equalize_table(const Count* counts, uint8_t* table) {
   }
 }
 
-// What ImageEnhance.Contrast blends with: the mean of the grey picture, rounded.
+// Returns the level that ImageEnhance.Contrast blends with: the mean of the grey picture, rounded.
 MILLRACE_BOTH inline int32_t mean_level(uint64_t sum, int32_t width, int32_t height) {
   return static_cast<int32_t>(static_cast<double>(sum) / (static_cast<double>(width) * height) + 0.5);
 }

@@ -13,8 +13,8 @@ namespace millrace::transforms {
 
 std::array<float, 4> normal_block(uint64_t key, uint64_t block);
 
-// `out`: three dense planes of `size`, f32, at any address. Element e gets normal number e, with
-// torchvision's arithmetic; then the values are normalised, where that comes behind.
+// Adds normal number e to element e with torchvision's arithmetic, then normalises the values if
+// noise.normalize is set. `out`: three dense planes of `size`, f32, at any address.
 void add_noise(const AddedNoise& noise, PictureSize size, void* out);
 
 }  // namespace millrace::transforms

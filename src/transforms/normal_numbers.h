@@ -1,5 +1,5 @@
-// Four normal numbers of a key, as noise.h says: for the CPU and the GPU, whose logarithms, sines and cosines
-// may differ in the last bit. Pure, any thread.
+// Four normal numbers of a key, as noise.h describes, for the CPU and the GPU. The GPU's logarithms, sines
+// and cosines may differ in the last bit. Pure, any thread.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// finish_numbers(): what is done to a row of numbers, at any address: noise added, rectangles erased.
+// finish_numbers(): adds noise to a row of numbers and erases rectangles in it, at any address.
 #pragma once
 
 #include "transforms/erase.h"

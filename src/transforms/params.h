@@ -14,8 +14,8 @@
 
 namespace millrace::transforms {
 
-// Colours are changed in this order, each by its factor; an operation that is not in the chain is left out of
-// the order.
+// Colours are changed in this order, each by its factor; the order leaves out operations that are not in the
+// chain.
 enum class ColorOp : uint8_t { brightness, contrast, saturation, hue, none };
 inline constexpr std::array kColorKinds{AugmentKind::brightness, AugmentKind::contrast,
                                         AugmentKind::saturation, AugmentKind::hue};  // by ColorOp
@@ -34,14 +34,14 @@ struct PerspectiveParams {
   Homography inverse{1, 0, 0, 0, 1, 0, 0, 0};
 };
 
-// What an InverseAffine was made from, in torchvision's terms.
+// The parameters that give an InverseAffine, in torchvision's terms.
 struct AffineParams {
   double angle = 0, scale = 1;  // degrees; RandomRotation's is counter-clockwise, RandomAffine's clockwise
   int32_t translate_x = 0, translate_y = 0;
   double shear_x = 0, shear_y = 0;  // degrees
 };
 
-// An operation of an AugmentPolicy that happens, its value decided.
+// An operation of an AugmentPolicy that is applied, with its value.
 struct AugmentStep {
   AugmentKind kind = AugmentKind::identity;
   double value = 0;
@@ -66,8 +66,8 @@ struct ColorJitterParams {
   }
 };
 
-// What an AugMix decides: copies, and the share of each. Not `blended`: shares of their sum, which then takes
-// `share` of the picture. `blended`: of what the copies before it have become.
+// The decisions of an AugMix: copies, and the share of each. Not `blended`: shares of the copies' sum; the
+// sum then takes `share` of the picture. `blended`: each copy's share in a blend with the result so far.
 struct MixParams {
   struct Copy {
     float share = 0;

@@ -24,11 +24,11 @@ namespace millrace::transforms {
 // Rows become columns; only as the first step.
 struct TransposeStep {};
 
-// A crop, which may reach outside of the picture, and then flips.
+// A crop, followed by flips. The crop may reach outside of the picture.
 struct MoveStep {
   base::Rect box;  // not empty
   bool flip_horizontal = false, flip_vertical = false;
-  PaddingMode mode = PaddingMode::constant;  // what lies outside
+  PaddingMode mode = PaddingMode::constant;  // of the pixels outside
   std::array<uint8_t, 3> fill{};
 };
 
@@ -37,7 +37,7 @@ struct ResizeStep {
   int32_t width = 0, height = 0;
   Interpolation interpolation = Interpolation::bilinear;
   bool of_tensor = false;      // rounded as torch's resize of tensors; else as Pillow's
-  bool may_begin_down = true;  // Pillow 13 makes the vertical pass first where that is less work
+  bool may_begin_down = true;  // Pillow 13 runs the vertical pass first if that is less work
   std::optional<Extent> extent_x{}, extent_y{};  // the part that is resized, both or none; Pillow's `box`
 };
 

@@ -1,8 +1,8 @@
 // PixelBuffer: rows of RGBX in memory that is reused from sample to sample.
 //
-// Rows are 64-byte aligned and have at least kRowSlack bytes behind their last pixel, so vector kernels may
-// write whole vectors. Grows; shrinks only from above kKeepBytes, so that one huge picture does not make
-// every thread hold on to its size. Contents are not kept. One owner, one thread.
+// Rows are 64-byte aligned and have at least kRowSlack bytes past their last pixel, so vector kernels may
+// write whole vectors. The memory grows; it shrinks only from above kKeepBytes, so that one huge picture does
+// not make every thread keep that much. resize() does not keep the contents. One owner, one thread.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ MILLRACE_BOTH inline int32_t reflected_place(int32_t i, int32_t size, bool edge_
   return i < size ? i : (edge_twice ? period - 1 - i : period - i);
 }
 
-// What is seen at `i` of a padded picture: a place in [0, size), or `fill` where the padding is constant.
+// Returns the place in [0, size) that position `i` of a padded picture shows, or `fill` in constant padding.
 MILLRACE_BOTH inline int32_t padded_place(int32_t i, int32_t size, PaddingMode mode, int32_t fill) {
   if (i >= 0 && i < size) return i;
   switch (mode) {

@@ -1,7 +1,6 @@
-// What one sample does at each step of a chain: its parameters matched with their transforms, and checked.
+// The steps of a chain for one sample: its parameters, matched with their transforms and checked.
 //
-// Code that gets steps from here may rely on them: every decision is there and fits the picture at its place.
-// Pure, any thread.
+// Callers may rely on the steps: every decision is there and fits the picture at its place. Pure, any thread.
 #pragma once
 
 #include <vector>
@@ -20,11 +19,11 @@ struct Erasure {
 
 struct AddedNoise {
   const GaussianNoise* spec;   // the chain's; null: none is added
-  const Normalize* normalize;  // to be done after it; null: nothing
+  const Normalize* normalize;  // applied after the noise; null: none
   uint64_t key;
 };
 
-// What is done to a row's numbers, once pixels have become numbers.
+// The steps on a row's numbers, after its pixels have become numbers.
 struct NumberSteps {
   AddedNoise noise{};
   std::vector<Erasure> erasures{};

@@ -148,7 +148,7 @@ MixParams draw_mix(const AugMix& mix, PictureSize in, base::Philox& random) {
   MixParams params;
   params.share = static_cast<float>(draw_shares(mix.alpha, 2, random)[0]);
   if (mix.blended) {
-    // The last one is blended in with its own share; those before it with what then remains for them.
+    // The last copy is blended in with its own share; the copies before it share the rest.
     double rest = 1;
     for (auto share = shares.rbegin(); share != shares.rend(); ++share) {
       *share = *share * params.share / rest;

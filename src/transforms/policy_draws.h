@@ -1,5 +1,4 @@
-// What an AugmentPolicy does to one picture: its random decisions as steps with values and maps. Pure, any
-// thread.
+// The random decisions of an AugmentPolicy for one picture, as steps with values and maps. Pure, any thread.
 #pragma once
 
 #include <vector>
@@ -11,8 +10,8 @@
 
 namespace millrace::transforms {
 
-// The operations of `count` branches that happen, in order. Throws Error(invalid_argument) where Pillow
-// refuses a value. `in`: the picture's size, which none of them changes.
+// Draws the operations of `count` branches that are applied, in order. Throws Error(invalid_argument) if
+// Pillow refuses a value. `in`: the picture's size; no operation changes it.
 std::vector<AugmentStep> draw_policy(const AugmentPolicy& policy, int32_t count, PictureSize in,
                                      base::Philox& random);
 

@@ -18,7 +18,7 @@ struct Filter {
 
   double center(int32_t out_index) const { return begin + (out_index + 0.5) * scale; }
   Support bounds(int32_t in_size, int32_t out_index) const {
-    // Truncation of a negative sum is what Pillow does, and clamps all the same.
+    // Pillow truncates a negative sum; the result is clamped in any case.
     const int32_t first = std::max(0, static_cast<int32_t>(center(out_index) - support + 0.5));
     const int32_t last = std::min(in_size, static_cast<int32_t>(center(out_index) + support + 0.5));
     return {first, last - first};
@@ -83,7 +83,7 @@ void make_taps(const TapsRequest& r, Taps& taps) {
     most = std::max(most, support.count);
   }
   taps.pairs = (most + 1) / 2;
-  // Surplus taps must read inside the input too, so those of the last outputs come first.
+  // Surplus taps must read inside the input too, so for the last outputs they come before the other taps.
   const int32_t last_start = std::max(0, r.window_size - 2 * taps.pairs);
   for (int32_t o = 0; o < taps.count; ++o) {
     const int32_t start = std::min(taps.start[o], last_start);

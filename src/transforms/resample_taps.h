@@ -6,7 +6,7 @@
 // fractional bits. A weight is kept in two 16-bit parts, weight = high * 2^11 + low, because vector units
 // multiply and add pairs of 16-bit numbers; the sums stay exact. torch rounds weights to 16 bits instead,
 // with as many fractional bits as the axis' largest weight leaves room for. Such a weight shifted left to 22
-// fractional bits gives the same pixels, as the sum and what is added for rounding are shifted with it.
+// fractional bits gives the same pixels, because the sum and the rounding term are shifted too.
 // Buffers are reused from sample to sample; one owner, one thread. Cost: about 10 ns an output.
 #pragma once
 
@@ -32,12 +32,13 @@ struct Support {
   int32_t start = 0, count = 0;
   int32_t end() const { return start + count; }
 };
-// The part of an axis that is resized: Pillow's box, whose sides are f32 there. Inputs outside of it count,
-// where the filter reaches them.
+// The part of an axis that is resized: Pillow's box, with f32 sides as in Pillow. Inputs outside of it count
+// if the filter reaches them.
 struct Extent {
   float begin = 0, end = 0;
 };
-// All of it, when no extent is given. `interpolation`: any but nearest.
+// Returns the inputs under the filter for output `out_index`. Without `extent`, all of the axis is resized.
+// `interpolation`: any but nearest.
 Support support_of(Interpolation interpolation, int32_t in_size, int32_t out_size, int32_t out_index,
                    std::optional<Extent> extent = {});
 
@@ -48,14 +49,14 @@ int tensor_weight_bits(Interpolation interpolation, int32_t in_size, int32_t out
 // Kernels make outputs in groups of this many; the surplus ones of the last group have weight zero.
 inline constexpr int kTapGroup = 4;
 
-// Where the taps of each output lie, as columns of f64: what weigh_taps() (kernels.h) makes the weights from.
-// Rows behind the last output have count 0.
+// The places of each output's taps, as columns of f64; weigh_taps() (kernels.h) makes the weights from them.
+// Entries past the last output have count 0.
 struct TapPlaces {
   static constexpr int32_t kPadding = 8;  // the length of the columns is a multiple of this
   std::vector<double> center;             // of the filter, in the coordinates of the whole input
   std::vector<double> first, count;       // the inputs under the filter
   std::vector<double>
-      shift;  // of the first input's weight (the last one's, if mirrored) behind the first tap
+      shift;  // from the first tap to the first input's weight (the last input's, if mirrored)
   std::vector<double> unscaled;  // weigh_taps() works in it
   double inverse_stretch = 1;
   int fraction_bits = kWeightBits;  // that weights are rounded to, before they are shifted to kWeightBits

@@ -13,8 +13,8 @@
 namespace millrace::transforms {
 namespace {
 
-// The lines of a picture whose numbers are not those of its pixels alone, in one row or the other: all with
-// noise, else from the first erased one to the last.
+// Returns the lines with numbers that depend on more than the pixels, in one row or the other: all lines if
+// there is noise, else from the first erased line to the last.
 RowMixer::Lines lines_with_numbers(const NumberSteps& own, const NumberSteps& other, int32_t height) {
   if (own.noise.spec || other.noise.spec) return {0, height};
   RowMixer::Lines lines{height, 0};

@@ -1,9 +1,8 @@
 // RowMixer: rows of a batch that are mixed with each other: MixUp (Zhang et al., ICLR 2018) and CutMix (Yun
 // et al., ICCV 2019).
 //
-// A mixed row is made from two rows that are half done: their pixels, before they become numbers, which are a
-// quarter of the memory. Values equal those of torch's operations on finished rows, to the bit. Immutable,
-// any thread.
+// A mixed row is made from two half-done rows: their pixels before they become numbers, in a quarter of the
+// memory. Values equal those of torch's operations on finished rows, to the bit. Immutable, any thread.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@ struct RowMix {
 
 struct HalfRow {
   uint8_t* pixels;      // RowMixer::bytes() of them, aligned to 64
-  NumberSteps numbers;  // what follows on the numbers
+  NumberSteps numbers;  // the steps on its numbers
 };
 
 class RowMixer {

@@ -24,8 +24,8 @@ class RowSink {
   virtual uint8_t* begin(int32_t y) = 0;
   virtual void end(
       int32_t y,
-      const uint8_t* row) = 0;  // `row`: what begin() gave, or pixels that lie elsewhere ready-made
-  // The whole of a row, when it is nothing but a blend of others.
+      const uint8_t* row) = 0;  // `row`: the result of begin(), or finished pixels that lie elsewhere
+  // Writes a whole row that is only a blend of others.
   virtual void blend(int32_t y, const uint8_t* const* rows, std::span<const TapPair> weights, int32_t width) {
     uint8_t* out = begin(y);
     blend_rows(rows, weights.data(), static_cast<int>(weights.size()), width, out);

@@ -1,12 +1,12 @@
 // SamplePlan: the geometry of one sample as a short list of stages, built backwards from the tensor so that
-// nothing is computed that the tensor does not show.
+// only pixels that the tensor shows are computed.
 //
 // Between two resizes every transform (flip, crop, padding, nearest resize, upright turn) only says where a
-// pixel comes from. So a list of columns and a list of rows, pulled back through the chain, stands for all of
-// them, and a stage is one resize with the lists behind it. Flips and crops thus cost nothing: they are in
-// the taps. A stage that only copies is left out unless it is the only one, or moves pixels in a way that
-// taps cannot express (padding or a diagonal turn before a resize). Buffers are reused from sample to sample;
-// one owner, one thread. Cost: a few microseconds for usual sizes.
+// pixel comes from. So one list of columns and one list of rows, pulled back through the chain, describe all
+// of them, and a stage is one resize followed by such lists. Flips and crops thus cost nothing: they are in
+// the taps. The plan leaves out a stage that only copies, unless it is the only one or moves pixels in a way
+// that taps cannot express (padding or a diagonal turn before a resize). Buffers are reused from sample to
+// sample; one owner, one thread. Cost: a few microseconds for usual sizes.
 #pragma once
 
 #include <array>
@@ -64,7 +64,7 @@ struct Stage {
   Kind kind;
   AxisPlan x, y;  // affine: `from` are positions in the mapped picture; blur: in the blurred window
   int32_t in_width = 0, in_height = 0;  // of the stage's input; `transposed`: before the turn
-  bool transposed = false;              // a copy whose x runs along the input's rows
+  bool transposed = false;              // a copy; its x counts the input's rows
   bool vertical_first = false;          // both axes resized: which pass makes the 8-bit rows in between
   bool has_fill = false;
   AffineMap affine;               // kind affine only
@@ -88,7 +88,7 @@ struct SamplePlan {
 
 // Throws Error(invalid_argument) when `params` do not belong to this chain and picture.
 void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams& params, SamplePlan& plan);
-// Of steps that stay as long as the plan is used.
+// The same for a list of steps, which must live as long as the plan is used.
 void make_sample_plan(std::span<const PictureStep> steps, PictureSize stored, SamplePlan& plan);
 
 }  // namespace millrace::transforms

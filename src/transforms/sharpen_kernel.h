@@ -3,7 +3,7 @@
 // Each pixel is blended with the mean of its neighbourhood, (8 neighbours + 5 x itself) / 13, as
 // ImageFilter.SMOOTH makes it; Pillow leaves the outermost pixels alone. Vectorised by Highway with the bits
 // of the plain version in `scalar`. No state, any thread. `out` is none of the rows, and has kRowSlack bytes
-// of room behind its last pixel.
+// of room past its last pixel.
 #pragma once
 
 #include <cstdint>

@@ -67,8 +67,8 @@ void StageRunner::run_stages(const SamplePlan& plan, base::ImageView region, Row
   run_colored(plan.stage(plan.stage_count - 1), plan, in, sink);
 }
 
-// What needs the whole picture waits for its last row; the rows go from picture to picture, the last into the
-// sink.
+// A step that needs the whole picture waits for the picture's last row. The rows go from picture to picture;
+// the rows of the last picture go into the sink.
 void StageRunner::run_colored(const Stage& stage, const SamplePlan& plan, base::ImageView in, RowSink& sink) {
   std::span<const ColorStep> steps = stage.colors;
   const auto width = static_cast<int32_t>(stage.x.from.size()),
@@ -116,8 +116,8 @@ void StageRunner::run_stage(const Stage& stage, const SamplePlan& plan, base::Im
     run_by_rows(stage, plan, in, sink);
 }
 
-// Row r of the picture lies in row r mod source.height of `source`. Surplus taps behind the last row see it
-// again, weightless.
+// Lists the rows that vertical taps read: row r of the picture lies in row r mod source.height of `source`.
+// Surplus taps past the last row read the last row again, with weight zero.
 void StageRunner::list_rows(base::ImageView source, int32_t height, const Taps& taps) {
   rows_.resize(size_t(height) + 2 * taps.pairs);
   int32_t slot = 0;

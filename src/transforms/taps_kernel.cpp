@@ -24,7 +24,7 @@ const hn::Rebind<int32_t, decltype(dd)> dn;  // as many 32-bit lanes
 using VD = hn::VFromD<decltype(dd)>;
 using VN = hn::VFromD<decltype(dn)>;
 
-// Both filters without branches: whether a tap lies in the support is a coin's toss to the branch predictor.
+// Both filters have no branches, because the branch predictor cannot guess whether a tap lies in the support.
 HWY_INLINE VD triangle(VD x) { return hn::Max(hn::Zero(dd), hn::Sub(hn::Set(dd, 1), x)); }
 
 // ((1.5 x - 2.5) x) x + 1 and (((x - 5) x + 8) x - 4) (-0.5): rounded step by step, as Pillow's are.
@@ -88,7 +88,7 @@ void weigh(Taps& taps) {
   }
 }
 
-// The rarer filters have sines, whose last bits are the C library's.
+// The rarer filters run in `scalar`: the last bits of their sines are the C library's.
 void weigh_taps(Taps& taps) {
   switch (taps.places.filter) {
     case Interpolation::bilinear: return weigh<false>(taps);

@@ -1,8 +1,8 @@
-// ValueTable: what each of the 256 bytes of each channel becomes in the tensor, computed by the very
-// operations torch does.
+// ValueTable: the tensor value of each of the 256 bytes of each channel, computed by the very operations
+// torch does.
 //
-// The table is the truth about ToTensor and Normalize: the vector kernels may compute instead of looking up,
-// but only where they give the table's bits (ChannelMath). 768 elements; immutable after make_value_table().
+// The table defines ToTensor and Normalize: the vector kernels may compute instead of looking up, but only
+// where they give the table's bits (ChannelMath). 768 elements; immutable after make_value_table().
 #pragma once
 
 #include <array>

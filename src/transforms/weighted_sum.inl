@@ -1,8 +1,8 @@
-// What the vector kernels share: tags, and the exact sum of weighted bytes. Compiled once per instruction
-// set, like its users.
+// Shared parts of the vector kernels: tags, and the exact sum of weighted bytes. Compiled once per
+// instruction set, like the kernels.
 //
-// Vectors are treated as rows of 128-bit blocks, which x86, NEON and WASM have and the scalable sets
-// (switched off where the users include foreach_target.h) have not.
+// Vectors are rows of 128-bit blocks. x86, NEON and WASM have such blocks; the scalable sets do not (the
+// kernel files switch them off where they include foreach_target.h).
 #include <cstring>
 
 #include "hwy/highway.h"

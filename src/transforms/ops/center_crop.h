@@ -9,7 +9,8 @@ template <>
 inline constexpr std::array kNamesOf<CenterCrop::Place>{"center",      "top_left",     "top_right",
                                                         "bottom_left", "bottom_right", "middle"};
 
-// In the coordinates of the picture; reaches outside where the picture is smaller (and is black there).
+// Returns the box in the picture's coordinates. If the picture is smaller, the box reaches outside, and the
+// crop is black there.
 inline base::Rect center_crop_box(const CenterCrop& t, PictureSize in) {
   using Place = CenterCrop::Place;
   if (t.place != Place::center && (t.height > in.height || t.width > in.width))

@@ -1,4 +1,4 @@
-// Check: one transform of a chain under check, which names itself in messages. Pure, any thread.
+// Check: checks one transform of a chain, and names the transform in messages. Pure, any thread.
 #pragma once
 
 #include <array>

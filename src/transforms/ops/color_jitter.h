@@ -37,8 +37,8 @@ struct Operation<ColorJitter> {
     check.probability(t.p);
   }
 
-  // A factor for each property that is asked for, and these in a random order: torchvision's order of all
-  // four, with gaps closed.
+  // Draws a factor for each property that has a range, and a random order of these properties: torchvision's
+  // order of all four, with gaps closed.
   static void draw(const ColorJitter& t, Draw& draw) {
     if (!draw.applies(t.p)) return;
     ColorJitterParams& color = draw.decided.color;

@@ -18,7 +18,7 @@ struct DrawnSize {
   int32_t size = 0;
 };
 
-// Throws Error(invalid_argument) where a side would have no pixel.
+// Throws Error(invalid_argument) if a side has no pixel.
 inline PictureSize resized_size(const DrawnResize& t, PictureSize in, const DrawnSize& drawn) {
   const auto checked = [in](double width, double height) {
     const auto whole = [](double side) { return static_cast<int64_t>(std::clamp(side, -1.0, 1e18)); };

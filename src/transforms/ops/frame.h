@@ -60,7 +60,7 @@ struct Operation<Frame> {
     if (!draw.applies(t.p)) return;
     const PictureSize in = draw.in;
     if (t.kind == Frame::Kind::anywhere) {
-      // A distance from 0 to `room`, which is negative where the frame is larger than the picture.
+      // Draws a distance from 0 to `room`. `room` is negative if the frame is larger than the picture.
       const auto place = [&](int32_t room) {
         const auto drawn = static_cast<int32_t>(draw.random.integer(0, std::abs(room) + 1));
         return room < 0 ? -drawn : drawn;

@@ -1,13 +1,13 @@
 // Operation<T>: everything the engine knows about one transform of a chain, T its struct in transform_spec.h.
 //
 // Each is a specialisation of static members, in a file of its own in this folder, named in operations.h:
-//   name, key                name in messages, and in Python's dicts; name_of(t) if it depends on the arguments
-//   fields(f, t)             t's members for dicts: f("p", t.p), or f.may("p", t.p) if a dict may leave it out
+//   name, key                name in messages, and in Python's dicts; name_of(t) if it depends on arguments
+//   fields(f, t)             t's members for dicts: f("p", t.p), or f.may("p", t.p) if dicts may leave it out
 //   check(t, check)          refuses arguments; the first error is the one reported
-//   plan(t, decided, in, to) adds its PictureSteps for a picture of size `in`: what it does on CPU and GPU
+//   plan(t, decided, in, to) adds its PictureSteps for a picture of size `in`, for CPU and GPU
 // Optional:
-//   fixed_size(t, in)        if it changes the size: the new size, if all pictures get the same one; `in`: the
-//                            size before it, if that is known
+//   fixed_size(t, in)        if it changes the size: the new size, if all pictures get the same one; `in`:
+//                            the size before it, if known
 //   draw(t, draw)            if anything is random: writes draw.decided
 //   decides(t)               if only some of its forms draw
 //   fits(t, decided, in)     whether a decision is one that draw() could have made
@@ -42,14 +42,14 @@ inline constexpr std::array kNamesOf<Interpolation>{"nearest", "bilinear", "bicu
 template <>
 inline constexpr std::array kNamesOf<PaddingMode>{"constant", "edge", "reflect", "symmetric"};
 
-// Of one picture at one transform.
+// The draw for one picture at one transform.
 struct Draw {
   PictureSize in;
   int orientation;
   base::Philox random;
   OpParams& decided;
 
-  // What is certain draws nothing.
+  // Draws nothing if `p` is 1.
   bool applies(double p) { return decided.applied = p >= 1 || random.uniform() < p; }
   double uniform(const Range& range) { return random.uniform(range.min, range.max); }
   template <class List>
@@ -59,9 +59,9 @@ struct Draw {
   }
 };
 
-// The chain before a transform that stands after ToTensor. Moving whole pixels is the same there; computing or
-// inventing pixels is not. A padding of zeros is a black byte before Normalize, and no byte after it; none has
-// noise.
+// The chain before a transform that comes after ToTensor. Moving whole pixels is the same there; computing
+// or inventing pixels is not. A padding of zeros is a black byte before Normalize and no byte after it; a
+// padding has no noise.
 struct TensorSoFar {
   bool normalized, noisy;
   bool keeps_border(PaddingMode mode, const std::array<uint8_t, 3>& fill) const {

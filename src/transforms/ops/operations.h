@@ -36,7 +36,7 @@ bool any_transform(Use&& use) {
   }(std::type_identity<TransformVariant>{});
 }
 
-// Of pictures; the others are the chain's end.
+// Whether the transform changes pictures; the others form the chain's end.
 template <class T>
 inline constexpr bool kChangesPictures =
     requires(const T& t, PictureSteps& to) { Operation<T>::plan(t, OpParams{}, PictureSize{}, to); };

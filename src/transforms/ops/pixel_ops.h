@@ -1,4 +1,4 @@
-// PixelOps: the list of the operations that make each pixel of that pixel alone.
+// PixelOps: the list of the operations that compute each pixel from that pixel alone.
 #pragma once
 
 #include "transforms/ops/brightness.h"

@@ -1,4 +1,4 @@
-// Posterize: ImageOps.posterize. The value is how many bits are kept of each byte, 0 to 8.
+// Posterize: ImageOps.posterize. The value is the number of bits kept of each byte, 0 to 8.
 #pragma once
 
 #include "transforms/ops/pixel_op.h"

@@ -48,7 +48,7 @@ struct Operation<RandomErasing> {
   }
 
  private:
-  // Up to ten rectangles are drawn, the first that is smaller than the picture both ways is erased.
+  // Draws up to ten rectangles and erases the first one that is smaller than the picture along both axes.
   static void rectangle(const RandomErasing& t, int64_t count, Draw& draw) {
     base::Philox& random = draw.random;
     const PictureSize in = draw.in;

@@ -23,7 +23,7 @@ struct Operation<RandomPerspective> {
     check.probability(t.p);
     check.map(t.interpolation);
   }
-  // Throws Error(invalid_argument) where no map takes the corners that are drawn there, as in a picture of one
+  // Throws Error(invalid_argument) if no map moves the corners to the drawn ones, as in a picture of one
   // column.
   static void draw(const RandomPerspective& t, Draw& draw) {
     if (!draw.applies(t.p)) return;

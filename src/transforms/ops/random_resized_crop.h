@@ -71,8 +71,8 @@ struct Operation<RandomResizedCrop> {
       box.left = static_cast<int32_t>(random.integer(0, in.width - box.width + 1));
       return box;
     }
-    // No luck: the largest central box of an allowed ratio. Its short side is at least one pixel, where
-    // torchvision would fail.
+    // No attempt fitted: take the largest central box of an allowed ratio. Its short side is at least one
+    // pixel, where torchvision would fail.
     base::Rect box{0, 0, in.width, in.height};
     const double ratio = static_cast<double>(in.width) / in.height;
     if (ratio < t.ratio.min)

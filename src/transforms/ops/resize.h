@@ -10,8 +10,8 @@ namespace millrace::transforms {
 
 inline PictureSize resized_size(const Resize& t, PictureSize in) {
   if (t.width > 0) return {t.width, t.height};
-  // Whole numbers give what Python's int(size * long / short) gives: such quotients are too small to round up
-  // to the next one.
+  // Whole numbers give the same as Python's int(size * long / short): such quotients are too small to round
+  // up to the next whole number.
   const int64_t shorter = std::min(in.width, in.height), longer = std::max(in.width, in.height);
   int64_t new_short = t.height, new_long = new_short * longer / shorter;
   if (t.height == 0) {
