@@ -40,7 +40,7 @@ enum class AugmentKind : uint8_t {
 };
 
 // The names in dicts, draws and messages, in the order of the enumeration.
-inline constexpr std::array<const char*, 19> kAugmentNames{
+inline constexpr std::array kAugmentNames{
     "identity",     "shear_x",      "shear_y",   "translate_x", "translate_y",  "rotate",    "brightness",
     "contrast",     "saturation",   "sharpness", "hue",         "permute",      "posterize", "solarize",
     "solarize_add", "autocontrast", "equalize",  "invert",      "gaussian_blur"};

@@ -51,7 +51,14 @@ def test_no_file_is_long() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(lines(ROOT / "README.md")) < 150
+    assert len(lines(ROOT / "README.md")) < 170
+
+
+def test_pages_wrap() -> None:
+    for page in [*TOP_PAGES, *ROOT.glob("docs/*.md"), ROOT / "src/README.md"]:
+        prose = re.sub(r"^( *```).*?^ *```$|<!--.*?-->|^\|.*?$", "", page.read_text(), flags=re.M | re.S)
+        wide = [line for line in prose.splitlines() if len(line) > 100 and " " in line[60:100].strip()]
+        assert not wide, f"{name(page)}: paragraphs wrap at 100 columns"
 
 
 def test_no_line_is_wide() -> None:

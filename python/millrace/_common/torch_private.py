@@ -1,8 +1,8 @@
 """The private names of torch that millrace cannot do without, and why. torch may change them in any version.
 
 Code that needs one takes it from this file: a name imported below, or one of its attributes in NAMES. A torch
-that lacks a name of NAMES is refused at import, with a message. private_names.py lists attributes of torch's
-objects, and names of other libraries. A test checks both files (tests/python/test_private_names.py).
+that lacks a name of NAMES is refused at import, with a message. tests/python/private_names.py has
+attributes of torch's objects, and names of other libraries. A test checks both files.
 """
 
 from __future__ import annotations

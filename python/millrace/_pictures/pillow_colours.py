@@ -1,6 +1,6 @@
 """Pillow's changes of colour, its affine maps and borders, of pictures that wait: histogram(), transform(),
-ImageEnhance, ImageOps.expand(); with point() also ImageOps' invert, posterize, solarize, autocontrast,
-equalize; and rotate(), and torchvision's Pad.
+ImageEnhance, ImageOps.expand(), rotate(), and torchvision's Pad; with point() also ImageOps' functions of
+bytes, as invert() and equalize().
 """
 
 from __future__ import annotations

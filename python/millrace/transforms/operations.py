@@ -1,4 +1,4 @@
-"""Transforms that are one operation of a policy: RandomInvert, RandomPosterize and their kin. A class here has
+"""Transforms that are one operation of a policy: RandomInvert, RandomPosterize and others. A class here has
 all that Python knows of one: lowering recognises torchvision's class of the same name by it, and Pillow's
 function.
 """

@@ -8,7 +8,6 @@
 #include "transforms/ops/posterize.h"
 #include "transforms/ops/saturation.h"
 #include "transforms/ops/solarize.h"
-#include "transforms/ops/solarize_add.h"
 
 namespace millrace::transforms {
 

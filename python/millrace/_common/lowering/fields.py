@@ -12,16 +12,11 @@ OPERATIONS = _core.operations()
 _TRANSFORMS = OPERATIONS["transforms"]
 
 
-def _pair(name: str, value: Any) -> tuple[float, float] | None:
-    return None if value is None else (float(value[0]), float(value[1]))
-
-
 # By the engine's types.
+_PAIR = lambda name, value: None if value is None else (float(value[0]), float(value[1]))  # noqa: E731
 _READ: dict[str, Callable[[str, Any], Any]] = {
     "float": lambda name, value: float(value),
-    "range": _pair,
-    "optional range": _pair,
-    "optional point": _pair,
+    **dict.fromkeys(("range", "optional range", "optional point"), _PAIR),
     "interpolation": map_interpolation,
     "color": picture_fill,
 }

@@ -1,6 +1,6 @@
 """The private names of other libraries that millrace uses, by library, with their purpose: any version may
-change them. torch_private.py has the names that torch must have to be accepted at import. Only the test of
-both files (tests/python/test_private_names.py) imports this one.
+change them. python/millrace/_common/torch_private.py has the names that torch must have to be accepted at
+import. test_private_names.py tests both files.
 
 An attribute that only objects have is listed after their class. If a library has a public name for the same
 thing, millrace uses the public one.
