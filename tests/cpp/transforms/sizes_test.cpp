@@ -1,3 +1,4 @@
+// What transforms do to sizes and boxes: torchvision's roundings.
 #include "transforms/ops/operations.h"
 
 #include <gtest/gtest.h>
