@@ -10,8 +10,9 @@ std::optional<Augmentation> augmentation_of(const transforms::Chain& chain, tran
                                             const transforms::SampleParams& params) {
   if (chain.to_tensor.channels != 3) return std::nullopt;
   AugmentationBuilder builder(stored.width, stored.height);
-  for (const transforms::PictureStep& step : transforms::place_steps(chain, stored, params))
-    builder.take(step);
+  transforms::PictureSteps steps;
+  transforms::place_steps(chain, stored, params, steps);
+  for (const transforms::PictureStep& step : steps) builder.take(step);
   transforms::NumberSteps numbers;
   numbers.noise = transforms::place_noise(chain, params);
   numbers.erasures = transforms::place_erasures(chain, {builder.width(), builder.height()}, params);

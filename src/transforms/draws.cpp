@@ -34,11 +34,11 @@ class Drawer {
       const uint32_t chosen = decide(t, op, in).chosen;
       return steps(t.branches->lists[chosen], in);
     } else if constexpr (kChangesPictures<T>) {
-      OpParams nothing;
-      const OpParams* decided = &nothing;
+      const OpParams* decided = &kNoDecision;
       if constexpr (requires(Draw& draw) { Operation<T>::draw(t, draw); })
         if (decides(t)) decided = &decide(t, op, in);
       if constexpr (requires { Operation<T>::fixed_size(t, in); }) {
+        if (const auto fixed = Operation<T>::fixed_size(t, in)) return *fixed;
         planned_.clear();
         Operation<T>::plan(t, *decided, in, planned_);
         for (const PictureStep& step : planned_) in = size_after(step, in);

@@ -32,7 +32,7 @@ class Placer {
       return place(t.branches->lists[decision<RandomChoice>(t, op, in).chosen], in);
     } else if constexpr (kChangesPictures<T>) {
       const size_t before = placed_.size();
-      Operation<T>::plan(t, decides(t) ? decision<T>(t, op, in) : OpParams{}, in, placed_);
+      Operation<T>::plan(t, decides(t) ? decision<T>(t, op, in) : kNoDecision, in, placed_);
       for (size_t i = before; i < placed_.size(); ++i) in = size_after(placed_[i], in);
     }
     return in;
@@ -56,11 +56,9 @@ class Placer {
 
 }  // namespace
 
-PictureSteps place_steps(const Chain& chain, PictureSize stored, const SampleParams& params) {
-  PictureSteps placed;
-  placed.reserve(chain.steps.size() + 1);
+void place_steps(const Chain& chain, PictureSize stored, const SampleParams& params, PictureSteps& placed) {
+  placed.clear();
   Placer(params, placed).place(chain.steps, stored);
-  return placed;
 }
 
 AddedNoise place_noise(const Chain& chain, const SampleParams& params) {

@@ -31,7 +31,8 @@ struct NumberSteps {
 };
 
 // All throw Error(invalid_argument) when `params` do not belong to this chain and picture.
-PictureSteps place_steps(const Chain& chain, PictureSize stored, const SampleParams& params);
+// `placed`: replaced; its memory is kept.
+void place_steps(const Chain& chain, PictureSize stored, const SampleParams& params, PictureSteps& placed);
 AddedNoise place_noise(const Chain& chain, const SampleParams& params);
 std::vector<Erasure> place_erasures(const Chain& chain, PictureSize out, const SampleParams& params);
 

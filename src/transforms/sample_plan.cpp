@@ -265,7 +265,7 @@ class Builder {
 }  // namespace
 
 void make_sample_plan(const Chain& chain, PictureSize stored, const SampleParams& params, SamplePlan& plan) {
-  plan.steps = place_steps(chain, stored, params);
+  place_steps(chain, stored, params, plan.steps);
   make_sample_plan(plan.steps, stored, plan);
   plan.numbers.noise = place_noise(chain, params);
   plan.numbers.erasures = place_erasures(chain, plan.out, params);

@@ -36,6 +36,8 @@ bool any_transform(Use&& use) {
   }(std::type_identity<TransformVariant>{});
 }
 
+inline const OpParams kNoDecision{};  // of transforms that draw nothing
+
 // Whether the transform changes pictures; the others form the chain's end.
 template <class T>
 inline constexpr bool kChangesPictures =

@@ -157,7 +157,9 @@ struct Parsed {
     specs.push_back(ToTensor{});
     const Chain so_far = check_chain(specs);
     PictureSize size = stored;
-    for (const PictureStep& step : place_steps(so_far, stored, params)) size = size_after(step, size);
+    PictureSteps steps;
+    place_steps(so_far, stored, params, steps);
+    for (const PictureStep& step : steps) size = size_after(step, size);
     return size;
   }
 
