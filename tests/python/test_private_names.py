@@ -30,7 +30,7 @@ ELSEWHERE = {name: reason for names in BY_LIBRARY.values() for name, reason in n
 LISTED = {**torch_private.NAMES, **ELSEWHERE}
 #: Our classes that most files are handed without an import.
 HANDED_ROUND = (
-    *("dataloader.py", "_loader/iterator.py", "_loader/states/epochs.py", "datasets/webdataset/chain.py"),
+    *("dataloader.py", "_loader/iterator.py", "_loader/states/progress.py", "datasets/webdataset/chain.py"),
     "stores/engine.py",
 )
 #: What begins with an underscore and is no private name of a library's.

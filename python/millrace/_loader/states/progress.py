@@ -12,26 +12,31 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from ..._common.batch_place import OF_STREAM, Place
-from ..._common.data_parallel import agreed_steps, shared_seed
+from ..._common.data_parallel import agreed_steps, part_of, shared_seed
 from ..._common.states import (
+    deep_copy,
     draw_base_seed,
     generator_states,
     global_generator_at,
+    is_stateful,
     packed,
     put_generators,
+    signed,
     state_of,
     unpacked,
 )
+from ..._common.torch_private import _DatasetKind
+from ..._history.recorder import EpochLog, recorder_of
 from ...errors import UnavailableError
-from .epochs import Written, _nothing, notify_workers
+from .epochs import SamplerEpochs, WorkerPositions, declared_steps, notify_workers
 from .equal_steps import Steps
-from .index_cursor import IndexCursor
-from .saved import CursorStart, SavedState
+from .index_cursor import IndexCursor, draws_unknown, own_generators
+from .saved import VERSION, CursorStart, SavedState, fingerprint
 from .users_objects import EarlyDraws, dataset_parts
 
 if TYPE_CHECKING:
@@ -39,9 +44,101 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+_CURSOR_KEYS = ("_index_sampler_state", "_sampler_iter_state", "_sampler_iter_yielded")
+_ORDER_KEYS = (
+    "samples",
+    "ranks",
+    "sampler_epoch",
+    "generators",
+    "drew_when_made",
+    "iterated_anew",
+    "pending",
+    "again",
+)
 
-class Progress(Written):
-    """One iterator's position in its data; DataLoader.state_dict returns its `state()`."""
+
+class Progress:
+    """One iterator's position in its data, and the state written from it, nested as in torchdata, with
+    millrace's own entries; DataLoader.state_dict returns its `state()`. `number`: of the epoch, counted over
+    all iterators of the loader, also before it was resumed; -1 before the first. `log` is None if nothing is
+    remembered (history=False).
+    """
+
+    workers_then = 0  # to make a batch again: the number of workers of its run, if not as many as now
+    draws: Any = None  # and the states of the generators then
+    _takes_second = False  # as SavedState.is_of_second_iterator
+    _stayed_then: bool | None
+    _base_seed: int | None
+    positions: WorkerPositions
+
+    def __init__(
+        self, loader: Any, saved: SavedState | None = None, previous: Progress | None = None
+    ) -> None:
+        self.saved: Any = saved
+        self._loader_epochs: SamplerEpochs = SamplerEpochs(
+            loader, None if previous is None else previous._loader_epochs
+        )
+        self._equal_steps: Any = loader.equal_steps
+        self._declared = declared_steps(loader)
+        self._part = (
+            part_of(loader.process_group, loader.mesh_dim) if loader.process_group is not None else None
+        )
+        self.workers = int(loader.num_workers)
+        self.streams: bool = loader._dataset_kind == _DatasetKind.Iterable
+        self.epoch: int = 0
+        self.left_out: Callable[[], int] = int  # samples that on_error="skip" left out of this iterator
+        self.as_arrays = False  # set by native iterators
+        self.finished = False
+        persistent: bool = loader.persistent_workers and self.workers > 0
+        # whether the saved run kept its workers; None without a saved run
+        self._stayed_then = None if previous is None else previous._stayed_then
+        if saved is not None:
+            self._stayed_then = persistent if saved.workers_stay is None else saved.workers_stay
+        self.stays: bool = persistent if self._stayed_then is None else self._stayed_then
+        self.keeps_workers = persistent and self.stays
+        self._followed: Any = None  # base seed, epoch and positions of workers that stayed, for new workers
+        if saved is None and previous is not None and self.stays and not persistent:
+            self._followed = previous._base_seed, previous.epoch, previous.positions
+        # Whether workers' states are from after an epoch.
+        self.between_epochs = self._followed is not None or (saved is not None and saved.finished)
+        self._undrawn: Any = None  # generators' states before draws by torch that do not count
+        self.began_in = 0  # the epoch in which the iterator's workers were started
+        self._prefetched: int = self.workers * (loader.prefetch_factor or 0)
+        self._keeps_items: bool = not loader.in_order and self.workers > 0 and not self.streams
+        self._generators = own_generators(loader)
+        self._draws_unknown = draws_unknown(loader._index_sampler)
+        self._early: EarlyDraws | None = None
+        self._before_made: dict[str, torch.Tensor] | None = None
+        self._asks_workers = self.streams or is_stateful(loader.dataset)
+        self._every: int = (loader.snapshot_every_n_steps or 0) if self._asks_workers else 1
+        self._dataset_epoch: int | None = None  # of a dataset that counts them
+        self._base_seed = self._shared_seed = cast(int | None, None)
+        self._start: Any = None  # of the first epoch
+        self._cursor: Any = None  # the IndexCursor, once there is one
+        self._left_out_before_epoch = 0
+        self._length: int | None = None  # of the epoch, in index lists
+        self.yielded = self._resumed_at = 0  # batches handed out in this epoch
+        self._behind: dict[str, Any] | None = None  # the cursor's state after the epoch
+        self._snapshot: Any = None  # the last one, if not every step has one
+        left, ended = (None, ()) if saved is None else (saved.workers, saved.ended_workers)
+        self.positions = WorkerPositions(self.workers, self.streams, left, ended)
+        self._inline: Callable[[], Any] = _nothing
+        self._parts: tuple[Any, Any] = (None, None)
+        self._held: Any = None  # batches that wait outside the iterator to be delivered; see hold()
+        self._most_held = 0
+        self.recorder = recorder_of(loader)
+        self.log: EpochLog | None = None  # if something is remembered
+        self.number: int = -1 if previous is None else previous.number
+        self._iterator_seed, self._dataset = 0, cast(Any, None)
+        self.iterator: Callable[[], Any] = type(None)  # the iterator of this progress, while it lives
+        self._left_out_then: int | None = None  # left_out() when the batch handed out last was made
+        if saved is not None:
+            saved.check_workers(self.workers, self.streams)
+            self.epoch = saved.epoch
+            self._base_seed, self._shared_seed, self._start = saved.base_seed, saved.shared_seed, saved.cursor
+            self._takes_second = self._draws_unknown and self.workers == 0 and saved.is_of_second_iterator
+            if saved.workers_then != self.workers:
+                saved.last_worker = -1
 
     # ---------------------------------------------------------------- notified by iterators
 
@@ -351,6 +448,108 @@ class Progress(Written):
         depend on them; else None.
         """
         return self._cursor.indices_before() if self._resumed_at else None
+
+    # ---------------------------------------------------------------- the state
+
+    @property
+    def left_out_before(self) -> int:
+        """Samples that on_error="skip" had left out of this epoch when its state was saved."""
+        return 0 if self._resumed_at == 0 or self.saved is None else self.saved.left_out
+
+    def state(self, loader: Any) -> dict[str, Any]:
+        """Return a new dict that nothing changes later, with its checksum; of JSON's types, if the states of
+        users' objects are.
+        """
+        # else the state has parts that users' objects made
+        of_json = not self._asks_workers and not self._keeps_items and self._cursor.known_throughout
+        state = self._shared_state() if of_json else self._state()
+        state["millrace"]["fingerprint"] = fingerprint(loader)
+        return signed(state, of_json)
+
+    def _state(self) -> dict[str, Any]:
+        return deep_copy(self._shared_state())
+
+    def _shared_state(self) -> dict[str, Any]:
+        self.positions.check()
+        if self.workers == 0:
+            return self._inline_state()
+        snapshot = dict(self._now() if self._every == 1 else self._snapshot)
+        return {
+            "_snapshot": snapshot,
+            "_steps_since_snapshot": self.yielded - snapshot["_snapshot_step"],
+            "_iterator_finished": self.finished,
+            "millrace": snapshot.pop("millrace"),
+        }
+
+    def _inline_state(self) -> dict[str, Any]:
+        cursor = self._place()
+        live = self._inline() is not None and self._held is None
+        dataset_state, fetcher_state = (
+            dataset_parts(self._inline().fetcher, self.streams) if live else self._parts
+        )
+        return {
+            **{key: cursor[key] for key in _CURSOR_KEYS},
+            "_num_yielded": self.yielded,
+            "_IterableDataset_len_called": None,
+            "_shared_seed": self._shared_seed,
+            "fetcher_state": fetcher_state,
+            "dataset_state": dataset_state,
+            "_iterator_finished": self.finished,
+            "millrace": self._own(cursor),
+        }
+
+    def _place(self) -> dict[str, Any]:
+        place = self._behind or self._cursor.state()
+        place["generators"] = {name: packed(rng) for name, rng in place["generators"].items()}
+        return place
+
+    def _now(self) -> dict[str, Any]:
+        """Return a snapshot of the consumer's step."""
+        cursor = self._place()
+        return {
+            "_snapshot_step": self.yielded,
+            "_last_yielded_worker_id": self.positions.last,
+            "_main_snapshot": {
+                "_num_workers": self.workers,
+                **{key: cursor[key] for key in _CURSOR_KEYS},
+                "_IterableDataset_len_called": None,
+                "_shared_seed": self._shared_seed,
+                "_base_seed": self._base_seed,
+            },
+            "_worker_snapshots": self.positions.states(),
+            "millrace": self._own(cursor),
+        }
+
+    def _own(self, cursor: dict[str, Any]) -> dict[str, Any]:
+        """Return the entries that torchdata's keys have no place for."""
+        order = {key: cursor[key] for key in _ORDER_KEYS if key in cursor}
+        own: dict[str, Any] = {
+            "version": VERSION,
+            "base_seed": self._base_seed,
+            "epoch": self.epoch,
+            "number": self.number,
+            "workers_stay": self.stays,
+            "order": order,
+        }
+        if self._dataset_epoch is not None:
+            own["dataset_epoch"] = self._dataset_epoch
+        if self.positions.ended and not self.finished:
+            own["ended_workers"] = sorted(self.positions.ended)
+        made = self.left_out() if self._left_out_then is None else self._left_out_then
+        if left_out := made - self._left_out_before_epoch + self.left_out_before:
+            own["left_out"] = left_out
+        return own
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Loaders are pickled and deep-copied; a copy's next iterator starts anew."""
+        names = "_cursor _start _part _held log recorder _dataset _stayed_then _followed".split()
+        gone = dict.fromkeys(names)
+        empty = {"_inline": _nothing, "left_out": int, "_generators": {}, "iterator": type(None)}
+        return {**self.__dict__, **gone, **empty}
+
+
+def _nothing() -> None:
+    return None
 
 
 class CursorSampler:
