@@ -15,11 +15,12 @@ struct DictWriter {
   py::dict& dict;
 
   template <class T>
-  void operator()(const char* name, const T& value) {
+  DictWriter& operator()(const char* name, const T& value) {
     dict[name] = py::cast(value);
+    return *this;
   }
-  void operator()(const char* name, Interpolation value) { dict[name] = name_of(value); }
-  void operator()(const char* name, const std::vector<transforms::AugmentStep>& steps) {
+  DictWriter& operator()(const char* name, Interpolation value) { return (*this)(name, name_of(value)); }
+  DictWriter& operator()(const char* name, const std::vector<transforms::AugmentStep>& steps) {
     py::list ops;
     for (const transforms::AugmentStep& step : steps) {
       py::dict made;
@@ -31,9 +32,9 @@ struct DictWriter {
       }
       ops.append(made);
     }
-    dict[name] = ops;
+    return (*this)(name, ops);
   }
-  void operator()(const char* name, const std::vector<transforms::MixParams::Copy>& copies) {
+  DictWriter& operator()(const char* name, const std::vector<transforms::MixParams::Copy>& copies) {
     py::list list;
     for (const transforms::MixParams::Copy& copy : copies) {
       py::dict made;
@@ -41,20 +42,21 @@ struct DictWriter {
       DictWriter{made}("ops", copy.steps);
       list.append(made);
     }
-    dict[name] = list;
+    return (*this)(name, list);
   }
-  void operator()(const char* name, const std::vector<base::Rect>& boxes) {
+  DictWriter& operator()(const char* name, const std::vector<base::Rect>& boxes) {
     py::list list;
     for (const base::Rect& box : boxes) list.append(py::make_tuple(box.top, box.left, box.height, box.width));
-    dict[name] = list;
+    return (*this)(name, list);
   }
-  void box(const base::Rect& box) {
+  DictWriter& box(const base::Rect& box) {
     dict["top"] = box.top;
     dict["left"] = box.left;
     dict["height"] = box.height;
     dict["width"] = box.width;
+    return *this;
   }
-  void colors(const transforms::ColorJitterParams& color) {
+  DictWriter& colors(const transforms::ColorJitterParams& color) {
     py::list order;
     for (const transforms::ColorOp op : color.order) {
       if (op == transforms::ColorOp::none) continue;
@@ -62,7 +64,7 @@ struct DictWriter {
       order.append(millrace::name_of(step.kind));
       dict[millrace::name_of(step.kind)] = step.value;
     }
-    dict["order"] = order;
+    return (*this)("order", order);
   }
 
   static const char* name_of(Interpolation value) {
@@ -75,13 +77,11 @@ struct FieldTypes {
   py::dict& types;
 
   template <class... T>
-  void operator()(const char* name, T&... values) {
-    types[name] = sizeof...(values) > 1 ? py::object(py::make_tuple(type_of(values)...))
-                                        : py::object(py::make_tuple(type_of(values)...)[0]);
-  }
-  template <class... T>
-  void may(const char* name, T&... values) {
-    (*this)(name, values...);
+  FieldTypes& operator()(std::string name, T&... values) {
+    if (name.back() == '?') name.pop_back();
+    types[name.c_str()] = sizeof...(values) > 1 ? py::object(py::make_tuple(type_of(values)...))
+                                                : py::object(py::make_tuple(type_of(values)...)[0]);
+    return *this;
   }
 
  private:

@@ -20,17 +20,17 @@ class DictReader {
   explicit DictReader(const py::dict& dict) : dict_(dict) {}
 
   template <class... T>
-  void operator()(const char* name, T&... values) {
-    if (!dict_.contains(name))
+  DictReader& operator()(std::string name, T&... values) {
+    const bool may_lack = name.back() == '?';
+    if (may_lack) name.pop_back();
+    if (dict_.contains(name)) {
+      name_ = name;
+      read(dict_[name.c_str()], values...);
+    } else if (!may_lack) {
       throw py::value_error("transform " + py::repr(dict_).cast<std::string>() + " lacks the field '" + name +
                             "'");
-    name_ = name;
-    read(dict_[name], values...);
-  }
-  // The struct's own value, if the dict has none.
-  template <class... T>
-  void may(const char* name, T&... values) {
-    if (dict_.contains(name)) (*this)(name, values...);
+    }
+    return *this;
   }
 
  private:
@@ -41,7 +41,7 @@ class DictReader {
       const auto& names = transforms::kNamesOf<T>;
       const auto found = std::find(names.begin(), names.end(), text);
       if (found == names.end())
-        throw py::value_error(std::string(name_) + "='" + text + "' is not known to the native pipeline");
+        throw py::value_error(name_ + "='" + text + "' is not known to the native pipeline");
       value = static_cast<T>(found - names.begin());
     } else if constexpr (requires { Operation<T>::fields(*this, value); }) {
       DictReader part(from.cast<py::dict>());
@@ -80,7 +80,7 @@ class DictReader {
   }
 
   const py::dict& dict_;
-  const char* name_ = "";
+  std::string name_;
 };
 
 }  // namespace

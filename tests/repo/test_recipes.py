@@ -87,11 +87,7 @@ template <>
 struct Operation<RandomShift> {
   static constexpr const char *name = "RandomShift", *key = "random_shift";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("p", t.p);
-    f("pixels", t.pixels);
-  }
+  static void fields(auto& f, auto& t) { f("p", t.p)("pixels", t.pixels); }
   static void check(const RandomShift& t, const Check& check) { check.probability(t.p); }
   static void draw(const RandomShift& t, Draw& draw) { draw.applies(t.p); }
   static void plan(const RandomShift& t, const OpParams& decided, PictureSize in, PictureSteps& to) {
@@ -99,10 +95,7 @@ struct Operation<RandomShift> {
     if (decided.applied)
       to.push_back(MoveStep{{left, 0, in.width, in.height}, false, false, PaddingMode::edge, {}});
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("applied", decided.applied);
-  }
+  static void describe(auto& f, const OpParams& decided) { f("applied", decided.applied); }
 };
 
 }  // namespace millrace::transforms

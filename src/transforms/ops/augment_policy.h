@@ -18,33 +18,17 @@ inline constexpr std::array kNamesOf<AugmentPolicy::Geometry>{"torchvision", "pi
 // The parts of a policy; they have fields alone.
 template <>
 struct Operation<AugmentLevel> {
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f.may("mean", t.mean);
-    f.may("std", t.deviation);
-    f.may("uniform", t.uniform);
-    f.may("most", t.most);
-    f.may("offset", t.offset);
-    f.may("scale", t.scale);
-    f.may("least", t.least);
-    f.may("most_value", t.greatest);
-    f.may("truncated", t.truncated);
+  static void fields(auto& f, auto& t) {
+    f("mean?", t.mean)("std?", t.deviation)("uniform?", t.uniform)("most?", t.most)("offset?", t.offset);
+    f("scale?", t.scale)("least?", t.least)("most_value?", t.greatest)("truncated?", t.truncated);
   }
 };
 template <>
 struct Operation<AugmentOp> {
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("kind", t.kind);
-    f.may("p", t.p);
-    f.may("values", t.values);
-    f.may("level", t.level);
-    f.may("base", t.base);
-    f.may("signed", t.is_signed);
-    f.may("share", t.share);
-    f.may("bins", t.bins);
-    f.may("whole", t.whole);
-    f.may("least_bits", t.least_bits);
+  static void fields(auto& f, auto& t) {
+    f("kind", t.kind)("p?", t.p)("values?", t.values)("level?", t.level)("base?", t.base);
+    f("signed?", t.is_signed)("share?", t.share)("bins?", t.bins)("whole?", t.whole);
+    f("least_bits?", t.least_bits);
   }
   static void check(const AugmentOp& op, const Check& check) {
     check.probability(op.p);
@@ -71,11 +55,7 @@ struct Operation<AugmentOp> {
 };
 template <>
 struct Operation<AugmentBranch> {
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f.may("weight", t.weight);
-    f("ops", t.ops);
-  }
+  static void fields(auto& f, auto& t) { f("weight?", t.weight)("ops", t.ops); }
 };
 
 inline bool computable(const std::vector<AugmentStep>& steps) {
@@ -90,15 +70,9 @@ template <>
 struct Operation<AugmentPolicy> {
   static constexpr const char *name = "AugmentPolicy", *key = "augment_policy";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f.may("p", t.p);
-    f.may("count", t.count);
-    f.may("replace", t.replace);
-    f("branches", t.branches);
-    f("interpolations", t.interpolations);
-    f.may("fill", t.fill);
-    f("geometry", t.geometry);
+  static void fields(auto& f, auto& t) {
+    f("p?", t.p)("count?", t.count)("replace?", t.replace)("branches", t.branches);
+    f("interpolations", t.interpolations)("fill?", t.fill)("geometry", t.geometry);
   }
   static void check(const AugmentPolicy& t, const Check& check) {
     check.probability(t.p);
@@ -125,23 +99,15 @@ struct Operation<AugmentPolicy> {
   static void plan(const AugmentPolicy& t, const OpParams& decided, PictureSize, PictureSteps& to) {
     for (const AugmentStep& step : decided.steps) add_operation(step, t.fill, to);
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("ops", decided.steps);
-  }
+  static void describe(auto& f, const OpParams& decided) { f("ops", decided.steps); }
 };
 
 template <>
 struct Operation<AugMix> {
   static constexpr const char *name = "AugMix", *key = "augmix";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("policy", t.policy);
-    f("width", t.width);
-    f("depth", t.depth);
-    f("alpha", t.alpha);
-    f.may("blended", t.blended);
+  static void fields(auto& f, auto& t) {
+    f("policy", t.policy)("width", t.width)("depth", t.depth)("alpha", t.alpha)("blended?", t.blended);
   }
   static void check(const AugMix& t, const Check& check) {
     Operation<AugmentPolicy>::check(t.policy, check);
@@ -161,10 +127,8 @@ struct Operation<AugMix> {
   static void plan(const AugMix& t, const OpParams& decided, PictureSize, PictureSteps& to) {
     to.push_back(MixStep{decided.mix, t.policy.fill, t.blended});
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("share", decided.mix.share);
-    f("copies", decided.mix.copies);
+  static void describe(auto& f, const OpParams& decided) {
+    f("share", decided.mix.share)("copies", decided.mix.copies);
   }
 };
 

@@ -32,12 +32,7 @@ template <>
 struct Operation<CenterCrop> {
   static constexpr const char *name = "CenterCrop", *key = "center_crop";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("height", t.height);
-    f("width", t.width);
-    f.may("place", t.place);
-  }
+  static void fields(auto& f, auto& t) { f("height", t.height)("width", t.width)("place?", t.place); }
   static void check(const CenterCrop& t, const Check& check) { check.positive_size(t.height, t.width); }
   static bool moves_tensors(const CenterCrop& t, const TensorSoFar& before) {
     return t.place != CenterCrop::Place::center || (!before.normalized && !before.noisy);

@@ -21,13 +21,8 @@ template <>
 struct Operation<ColorJitter> {
   static constexpr const char *name = "ColorJitter", *key = "color_jitter";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("brightness", t.brightness);
-    f("contrast", t.contrast);
-    f("saturation", t.saturation);
-    f("hue", t.hue);
-    f("p", t.p);
+  static void fields(auto& f, auto& t) {
+    f("brightness", t.brightness)("contrast", t.contrast)("saturation", t.saturation)("hue", t.hue)("p", t.p);
   }
   static void check(const ColorJitter& t, const Check& check) {
     if (t.brightness) check.range("brightness", *t.brightness, 0, Check::kAny);
@@ -60,10 +55,8 @@ struct Operation<ColorJitter> {
   static void plan(const ColorJitter&, const OpParams& decided, PictureSize, PictureSteps& to) {
     add_colors(decided.color, to);
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f.colors(decided.color);
-    f("applied", decided.applied);
+  static void describe(auto& f, const OpParams& decided) {
+    f.colors(decided.color)("applied", decided.applied);
   }
 };
 

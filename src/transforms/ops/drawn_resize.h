@@ -57,21 +57,11 @@ struct Operation<DrawnResize> {
     return kNames[static_cast<size_t>(t.kind)];
   }
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("kind", t.kind);
-    f.may("height", t.height);
-    f.may("width", t.width);
-    f.may("longest", t.longest);
-    f.may("scale", t.scale);
-    f.may("scale_p", t.scale_p);
-    f.may("scale_is_area", t.scale_is_area);
-    f.may("aspect", t.aspect);
-    f.may("aspect_p", t.aspect_p);
-    f.may("sizes", t.sizes);
-    f.may("max_size", t.max_size);
-    f("interpolations", t.interpolations);
-    f.may("of_tensor", t.of_tensor);
+  static void fields(auto& f, auto& t) {
+    f("kind", t.kind)("height?", t.height)("width?", t.width)("longest?", t.longest)("scale?", t.scale);
+    f("scale_p?", t.scale_p)("scale_is_area?", t.scale_is_area)("aspect?", t.aspect);
+    f("aspect_p?", t.aspect_p)("sizes?", t.sizes)("max_size?", t.max_size);
+    f("interpolations", t.interpolations)("of_tensor?", t.of_tensor);
   }
   static void check(const DrawnResize& t, const Check& check) {
     const bool fits = t.kind == DrawnResize::Kind::keep_ratio || t.kind == DrawnResize::Kind::jitter;
@@ -122,11 +112,8 @@ struct Operation<DrawnResize> {
   static void plan(const DrawnResize& t, const OpParams& decided, PictureSize, PictureSteps& to) {
     to.push_back(ResizeStep{decided.box.width, decided.box.height, decided.interpolation, t.of_tensor});
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("height", decided.box.height);
-    f("width", decided.box.width);
-    f("interpolation", decided.interpolation);
+  static void describe(auto& f, const OpParams& decided) {
+    f("height", decided.box.height)("width", decided.box.width)("interpolation", decided.interpolation);
   }
 };
 

@@ -22,8 +22,7 @@ template <>
 struct Operation<ExifTranspose> {
   static constexpr const char *name = "ExifTranspose", *key = "exif_transpose";
 
-  template <class F, class T>
-  static void fields(F&, T&) {}
+  static void fields(auto&, auto&) {}
   static void check(const ExifTranspose&, const Check&) {}  // check_chain() has it first
   static std::optional<PictureSize> fixed_size(const ExifTranspose&, std::optional<PictureSize>) {
     return std::nullopt;
@@ -32,10 +31,7 @@ struct Operation<ExifTranspose> {
   static void plan(const ExifTranspose&, const OpParams& decided, PictureSize in, PictureSteps& to) {
     turn_upright(decided.orientation, in, to);
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("orientation", decided.orientation);
-  }
+  static void describe(auto& f, const OpParams& decided) { f("orientation", decided.orientation); }
 };
 
 }  // namespace millrace::transforms

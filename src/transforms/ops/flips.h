@@ -7,20 +7,14 @@ namespace millrace::transforms {
 
 template <class Flip, bool kHorizontal>
 struct FlipOperation {
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("p", t.p);
-  }
+  static void fields(auto& f, auto& t) { f("p", t.p); }
   static void check(const Flip& t, const Check& check) { check.probability(t.p); }
   static bool moves_tensors(const Flip&, const TensorSoFar&) { return true; }
   static void draw(const Flip& t, Draw& draw) { draw.applies(t.p); }
   static void plan(const Flip&, const OpParams& decided, PictureSize in, PictureSteps& to) {
     if (decided.applied) to.push_back(flip_of(in, kHorizontal, !kHorizontal));
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("flip", decided.applied);
-  }
+  static void describe(auto& f, const OpParams& decided) { f("flip", decided.applied); }
 };
 
 template <>

@@ -20,16 +20,9 @@ struct Operation<Frame> {
     return kNames[static_cast<size_t>(t.kind)];
   }
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("kind", t.kind);
-    f.may("height", t.height);
-    f.may("width", t.width);
-    f.may("padding", t.padding);
-    f.may("side_range", t.side);
-    f.may("p", t.p);
-    f.may("fill", t.fill);
-    f.may("padding_mode", t.padding_mode);
+  static void fields(auto& f, auto& t) {
+    f("kind", t.kind)("height?", t.height)("width?", t.width)("padding?", t.padding)("side_range?", t.side);
+    f("p?", t.p)("fill?", t.fill)("padding_mode?", t.padding_mode);
   }
   static void check(const Frame& t, const Check& check) {
     if (t.kind != Frame::Kind::pad && t.kind != Frame::Kind::zoom_out) check.positive_size(t.height, t.width);
@@ -85,11 +78,7 @@ struct Operation<Frame> {
   static void plan(const Frame& t, const OpParams& decided, PictureSize in, PictureSteps& to) {
     to.push_back(MoveStep{box(t, decided, in), false, false, t.padding_mode, t.fill});
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f.box(decided.box);
-    f("applied", decided.applied);
-  }
+  static void describe(auto& f, const OpParams& decided) { f.box(decided.box)("applied", decided.applied); }
 
  private:
   // In the coordinates of the picture.

@@ -16,21 +16,13 @@ template <>
 struct Operation<GaussianNoise> {
   static constexpr const char *name = "GaussianNoise", *key = "gaussian_noise";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("mean", t.mean);
-    f("sigma", t.sigma);
-    f("clip", t.clip);
-  }
+  static void fields(auto& f, auto& t) { f("mean", t.mean)("sigma", t.sigma)("clip", t.clip); }
   static void check(const GaussianNoise& t, const Check& check) {
     check.require(t.sigma >= 0 && t.sigma <= Check::kAny, "sigma shouldn't be negative, nor infinite");
     check.require(std::abs(t.mean) <= Check::kAny, "mean must be finite");
   }
   static void draw(const GaussianNoise&, Draw& draw) { draw.decided.noise = draw_noise_key(draw.random); }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("key", decided.noise);
-  }
+  static void describe(auto& f, const OpParams& decided) { f("key", decided.noise); }
 };
 
 }  // namespace millrace::transforms

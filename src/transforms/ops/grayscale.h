@@ -11,8 +11,7 @@ template <>
 struct Operation<Grayscale> {
   static constexpr const char *name = "Grayscale", *key = "grayscale";
 
-  template <class F, class T>
-  static void fields(F&, T&) {}
+  static void fields(auto&, auto&) {}
   static void check(const Grayscale&, const Check&) {}
   static void plan(const Grayscale&, const OpParams&, PictureSize, PictureSteps& to) {
     to.push_back(kToGrey);
@@ -23,19 +22,13 @@ template <>
 struct Operation<RandomGrayscale> {
   static constexpr const char *name = "RandomGrayscale", *key = "random_grayscale";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("p", t.p);
-  }
+  static void fields(auto& f, auto& t) { f("p", t.p); }
   static void check(const RandomGrayscale& t, const Check& check) { check.probability(t.p); }
   static void draw(const RandomGrayscale& t, Draw& draw) { draw.applies(t.p); }
   static void plan(const RandomGrayscale&, const OpParams& decided, PictureSize, PictureSteps& to) {
     if (decided.applied) to.push_back(kToGrey);
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("applied", decided.applied);
-  }
+  static void describe(auto& f, const OpParams& decided) { f("applied", decided.applied); }
 };
 
 }  // namespace millrace::transforms

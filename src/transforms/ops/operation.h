@@ -2,7 +2,7 @@
 //
 // Each is a specialisation of static members, in a file of its own in this folder, named in operations.h:
 //   name, key                name in messages, and in Python's dicts; name_of(t) if it depends on arguments
-//   fields(f, t)             t's members for dicts: f("p", t.p), or f.may("p", t.p) if dicts may leave it out
+//   fields(f, t)             t's members for dicts: f("p", t.p), or f("p?", t.p) if dicts may leave it out
 //   check(t, check)          refuses arguments; the first error is the one reported
 //   plan(t, decided, in, to) adds its PictureSteps for a picture of size `in`, for CPU and GPU
 // Optional:

@@ -11,13 +11,8 @@ template <>
 struct Operation<PhotometricDistort> {
   static constexpr const char *name = "RandomPhotometricDistort", *key = "photometric_distort";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("brightness", t.brightness);
-    f("contrast", t.contrast);
-    f("saturation", t.saturation);
-    f("hue", t.hue);
-    f("p", t.p);
+  static void fields(auto& f, auto& t) {
+    f("brightness", t.brightness)("contrast", t.contrast)("saturation", t.saturation)("hue", t.hue)("p", t.p);
   }
   static void check(const PhotometricDistort& t, const Check& check) {
     check.range("brightness", t.brightness, 0, Check::kAny);
@@ -65,8 +60,7 @@ struct Operation<PhotometricDistort> {
     if (decided.permutation != 0)
       to.push_back(RecolorStep{AugmentKind::permute, static_cast<double>(decided.permutation)});
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
+  static void describe(auto& f, const OpParams& decided) {
     f.colors(decided.color);
     const int from = decided.permutation;
     f("permutation",

@@ -10,15 +10,9 @@ template <>
 struct Operation<RandomAffine> {
   static constexpr const char *name = "RandomAffine", *key = "random_affine";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("degrees", t.degrees);
-    f("translate", t.translate);
-    f("scale", t.scale);
-    f("shear", t.shear_x, t.shear_y);
-    f("interpolation", t.interpolation);
-    f("center", t.center);
-    f("fill", t.fill);
+  static void fields(auto& f, auto& t) {
+    f("degrees", t.degrees)("translate", t.translate)("scale", t.scale)("shear", t.shear_x, t.shear_y);
+    f("interpolation", t.interpolation)("center", t.center)("fill", t.fill);
   }
   static void check(const RandomAffine& t, const Check& check) {
     check.range("degrees", t.degrees, -Check::kAny, Check::kAny);
@@ -53,13 +47,10 @@ struct Operation<RandomAffine> {
   static void plan(const RandomAffine& t, const OpParams& decided, PictureSize, PictureSteps& to) {
     add_map(decided.inverse, t.interpolation, t.fill, to);
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
+  static void describe(auto& f, const OpParams& decided) {
     const AffineParams& affine = decided.affine;
-    f("angle", affine.angle);
-    f("translate", std::tuple(affine.translate_x, affine.translate_y));
-    f("scale", affine.scale);
-    f("shear", std::tuple(affine.shear_x, affine.shear_y));
+    f("angle", affine.angle)("translate", std::tuple(affine.translate_x, affine.translate_y));
+    f("scale", affine.scale)("shear", std::tuple(affine.shear_x, affine.shear_y));
     f("inverse", std::tuple_cat(decided.inverse));
   }
 };

@@ -12,20 +12,13 @@ template <>
 struct Operation<RandomChoice> {
   static constexpr const char *name = "RandomChoice", *key = "random_choice";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("weights", t.weights);
-    f("branches", t.branches);
-  }
+  static void fields(auto& f, auto& t) { f("weights", t.weights)("branches", t.branches); }
   static void check(const RandomChoice& t, const Check& check) {
     check.require(t.branches && !t.weights.empty() && t.weights.size() == t.branches->lists.size(),
                   "needs one transform or more, and a weight for each");
     check.weights(t.weights);
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("chosen", decided.chosen);
-  }
+  static void describe(auto& f, const OpParams& decided) { f("chosen", decided.chosen); }
 };
 
 template <>

@@ -19,14 +19,9 @@ template <>
 struct Operation<RandomCrop> {
   static constexpr const char *name = "RandomCrop", *key = "random_crop";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("height", t.height);
-    f("width", t.width);
-    f("padding", t.padding);
-    f("pad_if_needed", t.pad_if_needed);
-    f("fill", t.fill);
-    f("padding_mode", t.padding_mode);
+  static void fields(auto& f, auto& t) {
+    f("height", t.height)("width", t.width)("padding", t.padding)("pad_if_needed", t.pad_if_needed);
+    f("fill", t.fill)("padding_mode", t.padding_mode);
   }
   static void check(const RandomCrop& t, const Check& check) {
     check.positive_size(t.height, t.width);
@@ -64,10 +59,7 @@ struct Operation<RandomCrop> {
     to.push_back(MoveStep{
         {box.left - p.left, box.top - p.top, box.width, box.height}, false, false, t.padding_mode, t.fill});
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f.box(decided.box);
-  }
+  static void describe(auto& f, const OpParams& decided) { f.box(decided.box); }
 };
 
 }  // namespace millrace::transforms

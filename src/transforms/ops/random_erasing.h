@@ -12,14 +12,9 @@ template <>
 struct Operation<RandomErasing> {
   static constexpr const char *name = "RandomErasing", *key = "random_erasing";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("p", t.p);
-    f("scale", t.scale);
-    f("ratio", t.ratio);
-    f("value", t.value);
-    f.may("per_channel", t.per_channel);
-    f.may("count", t.count_min, t.count_max);
+  static void fields(auto& f, auto& t) {
+    f("p", t.p)("scale", t.scale)("ratio", t.ratio)("value", t.value)("per_channel?", t.per_channel);
+    f("count?", t.count_min, t.count_max);
   }
   static void check(const RandomErasing& t, const Check& check) {
     check.probability(t.p);
@@ -40,10 +35,8 @@ struct Operation<RandomErasing> {
     for (int64_t i = 0; i < count; ++i) rectangle(t, count, draw);
     if (t.value.empty()) draw.decided.noise = draw_noise_key(random);
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f.box(decided.box);
-    f("applied", decided.applied);
+  static void describe(auto& f, const OpParams& decided) {
+    f.box(decided.box)("applied", decided.applied);
     if (!decided.more_boxes.empty()) f("more", decided.more_boxes);
   }
 

@@ -10,12 +10,8 @@ template <>
 struct Operation<RandomPerspective> {
   static constexpr const char *name = "RandomPerspective", *key = "random_perspective";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("distortion_scale", t.distortion_scale);
-    f("p", t.p);
-    f("interpolation", t.interpolation);
-    f("fill", t.fill);
+  static void fields(auto& f, auto& t) {
+    f("distortion_scale", t.distortion_scale)("p", t.p)("interpolation", t.interpolation)("fill", t.fill);
   }
   static void check(const RandomPerspective& t, const Check& check) {
     check.require(t.distortion_scale >= 0 && t.distortion_scale <= 1,
@@ -47,12 +43,10 @@ struct Operation<RandomPerspective> {
   static void plan(const RandomPerspective& t, const OpParams& decided, PictureSize, PictureSteps& to) {
     if (decided.applied) to.push_back(PerspectiveStep{decided.perspective.inverse, t.interpolation, t.fill});
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
+  static void describe(auto& f, const OpParams& decided) {
     f("applied", decided.applied);
     if (!decided.applied) return;
-    f("corners", decided.perspective.corners);
-    f("coefficients", decided.perspective.inverse);
+    f("corners", decided.perspective.corners)("coefficients", decided.perspective.inverse);
   }
 };
 

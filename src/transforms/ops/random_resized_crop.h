@@ -12,15 +12,9 @@ template <>
 struct Operation<RandomResizedCrop> {
   static constexpr const char *name = "RandomResizedCrop", *key = "random_resized_crop";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("height", t.height);
-    f("width", t.width);
-    f("scale", t.scale);
-    f("ratio", t.ratio);
-    f("interpolation", t.interpolation);
-    f.may("of_tensor", t.of_tensor);
-    f.may("interpolations", t.interpolations);
+  static void fields(auto& f, auto& t) {
+    f("height", t.height)("width", t.width)("scale", t.scale)("ratio", t.ratio);
+    f("interpolation", t.interpolation)("of_tensor?", t.of_tensor)("interpolations?", t.interpolations);
   }
   static void check(const RandomResizedCrop& t, const Check& check) {
     check.positive_size(t.height, t.width);
@@ -49,10 +43,8 @@ struct Operation<RandomResizedCrop> {
     to.push_back(MoveStep{decided.box});
     to.push_back(ResizeStep{t.width, t.height, decided.interpolation, t.of_tensor});
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f.box(decided.box);
-    f("interpolation", decided.interpolation);
+  static void describe(auto& f, const OpParams& decided) {
+    f.box(decided.box)("interpolation", decided.interpolation);
   }
 
  private:

@@ -10,12 +10,8 @@ template <>
 struct Operation<RandomRotation> {
   static constexpr const char *name = "RandomRotation", *key = "random_rotation";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("degrees", t.degrees);
-    f("interpolation", t.interpolation);
-    f("center", t.center);
-    f("fill", t.fill);
+  static void fields(auto& f, auto& t) {
+    f("degrees", t.degrees)("interpolation", t.interpolation)("center", t.center)("fill", t.fill);
   }
   static void check(const RandomRotation& t, const Check& check) {
     check.range("degrees", t.degrees, -Check::kAny, Check::kAny);
@@ -32,10 +28,8 @@ struct Operation<RandomRotation> {
   static void plan(const RandomRotation& t, const OpParams& decided, PictureSize, PictureSteps& to) {
     add_map(decided.inverse, t.interpolation, t.fill, to);
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
-    f("angle", decided.affine.angle);
-    f("inverse", std::tuple_cat(decided.inverse));
+  static void describe(auto& f, const OpParams& decided) {
+    f("angle", decided.affine.angle)("inverse", std::tuple_cat(decided.inverse));
   }
 };
 

@@ -30,13 +30,9 @@ template <>
 struct Operation<Resize> {
   static constexpr const char *name = "Resize", *key = "resize";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("height", t.height);
-    f("width", t.width);
-    f("max_size", t.max_size);
-    f("interpolation", t.interpolation);
-    f.may("of_tensor", t.of_tensor);
+  static void fields(auto& f, auto& t) {
+    f("height", t.height)("width", t.width)("max_size", t.max_size)("interpolation", t.interpolation);
+    f("of_tensor?", t.of_tensor);
   }
   static void check(const Resize& t, const Check& check) {
     check.require(t.height > 0 ? t.width >= 0 : t.height == 0 && t.width == 0 && t.max_size > 0,

@@ -15,11 +15,8 @@ template <>
 struct Operation<ToTensor> {
   static constexpr const char *name = "ToTensor", *key = "to_tensor";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("dtype", t.type);
-    f.may("multiply", t.multiply);
-    f.may("channels", t.channels);
+  static void fields(auto& f, auto& t) {
+    f("dtype", t.type)("multiply?", t.multiply)("channels?", t.channels);
   }
   static void check(const ToTensor& t, const Check& check) {
     check.require(t.channels == 1 || t.channels == 3, "a tensor has 1 or 3 channels");
@@ -30,11 +27,7 @@ template <>
 struct Operation<Normalize> {
   static constexpr const char *name = "Normalize", *key = "normalize";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("mean", t.mean);
-    f("std", t.std);
-  }
+  static void fields(auto& f, auto& t) { f("mean", t.mean)("std", t.std); }
   static void check(const Normalize& t, const Check& check) {
     const auto one_or_three = [](const std::vector<double>& v) { return v.size() == 1 || v.size() == 3; };
     check.require(one_or_three(t.mean) && one_or_three(t.std),

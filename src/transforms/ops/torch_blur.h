@@ -10,11 +10,8 @@ template <>
 struct Operation<GaussianBlur> {
   static constexpr const char *name = "GaussianBlur", *key = "gaussian_blur";
 
-  template <class F, class T>
-  static void fields(F& f, T& t) {
-    f("kernel_size", t.kernel_width, t.kernel_height);
-    f("sigma", t.sigma);
-    f("p", t.p);
+  static void fields(auto& f, auto& t) {
+    f("kernel_size", t.kernel_width, t.kernel_height)("sigma", t.sigma)("p", t.p);
   }
   static void check(const GaussianBlur& t, const Check& check) {
     const auto odd = [](int32_t size) { return size > 0 && size % 2 == 1 && size <= 9999; };
@@ -44,8 +41,7 @@ struct Operation<GaussianBlur> {
     weigh_blur(decided.sigma, t.kernel_height, step.y);
     to.push_back(std::move(step));
   }
-  template <class F>
-  static void describe(F& f, const OpParams& decided) {
+  static void describe(auto& f, const OpParams& decided) {
     f("applied", decided.applied);
     if (decided.applied) f("sigma", decided.sigma);
   }
