@@ -14,6 +14,7 @@ from PIL import Image as Pillow
 torchvision = torchvision_or_skip()
 from millrace import _core  # noqa: E402
 from millrace._pictures import torchvision_chains  # noqa: E402
+from torch.utils._pytree import tree_flatten  # noqa: E402
 from torchvision import transforms as T  # noqa: E402
 from torchvision.transforms import v2  # noqa: E402
 from torchvision.transforms.v2 import functional as F2  # noqa: E402
@@ -85,6 +86,49 @@ def test_other_chains_are_torchvisions(chain, passes):
     transform = v2.Compose(NOT_FUSED[chain])
     same_lazily(lambda: laid_out(transform(opened(FILES["420"]).convert("RGB"))), run=seeded)
     assert passes == []
+
+
+def boxes_of(image):
+    xyxy = [[1.0, 2.0, 9.0, 8.0], [0.0, 0.0, 4.0, 4.0]]
+    return torchvision.tv_tensors.BoundingBoxes(xyxy, format="XYXY", canvas_size=image.size[::-1])
+
+
+def mask_of(image):
+    return torchvision.tv_tensors.Mask(
+        torch.arange(image.size[0] * image.size[1]).reshape(image.size[::-1]) % 7
+    )
+
+
+#: {name: (the inputs of a transform, of a picture; how many of its pictures are one pass)}
+STRUCTURES = {
+    "a target": (
+        lambda i: (i, {"boxes": boxes_of(i), "masks": mask_of(i), "labels": torch.tensor([1, 2])}),
+        1,
+    ),
+    "one input": (lambda i: ((i, 3),), 1),
+    "a dict": (lambda i: ({"image": i, "label": torch.tensor(2.0), "name": "a"},), 1),
+    "several pictures": (lambda i: ([i, i.copy(), boxes_of(i)],), 2),
+    "tensors first": (lambda i: (torch.arange(3), i), 1),
+    "arrays": (lambda i: (np.zeros((2, 2, 3), np.uint8), i), 1),
+    "tensors of pictures": (lambda i: (Image(torch.ones(3, 2, 2, dtype=torch.uint8)), i), 1),
+    "grey, too": (lambda i: (i, i.convert("L")), 1),
+    "none": (lambda i: (torch.ones(3, 4, 4, dtype=torch.uint8),), 0),
+}
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("chain", FUSED)
+def test_pictures_in_structures(chain, structure, passes):
+    """Whatever torchvision changes of the others, and refuses."""
+    make, count = STRUCTURES[structure]
+
+    def leaves():
+        transform = v2.Compose(FUSED[chain])
+        made = tree_flatten(transform(*make(opened(FILES["420"]).convert("RGB"))))
+        return [laid_out(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in made[0]], str(made[1])
+
+    same_lazily(leaves, opened=None, run=seeded)
+    assert chain != "usual" or len(passes) == count
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 15, 16, 17, 33])

@@ -63,7 +63,7 @@ NAMES = {
     "torch.cuda._is_in_bad_fork": "a GPU that was used before the fork is refused with the remedy",
     "torch.multiprocessing._set_thread_name": "a worker's thread is called as torch's is",
     "torch.nn.modules.module._has_any_global_hook": "pictures do not wait where hooks look at each call",
-    "torch.utils._pytree.tree_flatten": "mixing of a batch is found through a function's arguments",
+    "torch.utils._pytree.tree_flatten": "what mixes a batch, and pictures, are found in any structure",
     "torch.utils._pytree.tree_unflatten": "the same",
     "torch.Tensor._make_wrapper_subclass": "the stand-in for a batch whose mixing is watched",
     "torch.Tensor.__dlpack_c_exchange_api__": "C++: tensors are read and made by this table of functions",

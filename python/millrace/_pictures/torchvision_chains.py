@@ -5,6 +5,8 @@ layout and type.
     ToTensor, Normalize                               planes, as torchvision makes them
     ToImage or PILToTensor, ToDtype, Normalize        of v2: rows of pixels seen as planes, as there
     ToImage or PILToTensor, ToDtype                   the same
+
+v2's chains also take structures of pictures, boxes, masks and labels: then each picture has its one pass.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from PIL import Image
 
 from .. import _core
 from .._common.shipped import replaced, replaced_in
+from .._common.torch_private import tree_flatten, tree_unflatten
 from .asking import asked
 from .pillow import looked_at, record_of
 from .replaced import around, replacements
@@ -188,6 +191,15 @@ def _fits(tail: _Tail, record: _core.RecordedPicture) -> bool:
     return tail.channels in (1, 3) and (tail.row_type is None or record.size != (1, 1))
 
 
+def _row(tail: _Tail, image: Any, record: _core.RecordedPicture) -> torch.Tensor:
+    tensor = looked_at(image, record, "tensor", tail.values)
+    return tensor if tail.row_type is None else _typed(tail, tensor.permute(2, 0, 1))
+
+
+def _typed(tail: _Tail, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tail.row_type in (None, torch.Tensor) else tensor.as_subclass(tail.row_type)
+
+
 def _through(steps: Any, tail: _Tail, image: Any) -> Any:
     for step in steps[: tail.begin]:
         image = step(image)
@@ -195,13 +207,34 @@ def _through(steps: Any, tail: _Tail, image: Any) -> Any:
     if record is None or not _fits(tail, record):
         rest = steps[tail.begin :]
     else:
-        image, rest = looked_at(image, record, "tensor", tail.values), steps[tail.end :]
-        if tail.row_type is not None:
-            image = image.permute(2, 0, 1)
-            image = image if tail.row_type is torch.Tensor else image.as_subclass(tail.row_type)
+        image, rest = _row(tail, image, record), steps[tail.end :]
     for step in rest:
         image = step(image)
     return image
+
+
+def _through_structure(steps: Any, tail: _Tail, inputs: tuple[Any, ...]) -> Any:
+    """As _through(), of inputs that have pictures among others. torchvision's own steps of the tail take the
+    structure with a small tensor for each picture: they decide by types which tensors they change.
+    """
+
+    several = len(inputs) > 1
+
+    def taken(sample: Any, steps: Any) -> Any:
+        for step in steps:
+            sample = step(*sample) if several else step(sample)
+        return sample
+
+    flat, spec = tree_flatten(taken(inputs if several else inputs[0], steps[: tail.begin]))
+    records = {at: record_to_convert(leaf) for at, leaf in enumerate(flat)}
+    pictures = {at: (flat[at], record) for at, record in records.items() if record and _fits(tail, record)}
+    for at in pictures:
+        flat[at] = _typed(tail, torch.zeros(3, 1, 1, dtype=torch.uint8))
+    made, spec = tree_flatten(taken(tree_unflatten(flat, spec), steps[tail.begin : tail.end]))
+    for at, (picture, record) in pictures.items():
+        changed = made[at].dtype is torch.float32
+        made[at] = _row(tail, picture, record) if changed else steps[tail.begin](picture)
+    return taken(tree_unflatten(made, spec), steps[tail.end :])
 
 
 @around
@@ -212,8 +245,13 @@ def _compose(self: Any, img: Any, *, original: Callable[..., Any]) -> Any:
 
 @around
 def _compose_v2(self: Any, *inputs: Any, original: Callable[..., Any]) -> Any:
-    tail = _tail(self.transforms, inputs[0]) if len(inputs) == 1 else None
-    return original(self, *inputs) if tail is None else _through(self.transforms, tail, inputs[0])
+    if len(inputs) == 1 and isinstance(inputs[0], Image.Image):
+        tail = _tail(self.transforms, inputs[0])
+        return original(self, *inputs) if tail is None else _through(self.transforms, tail, inputs[0])
+    tail = _chains.tail_of(self.transforms) if asked() is not None else None
+    if tail is None or tail.row_type is None:
+        return original(self, *inputs)
+    return _through_structure(self.transforms, tail, inputs)
 
 
 # ------------------------------------------------------------------ in and out of torchvision's classes
