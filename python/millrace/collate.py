@@ -37,8 +37,9 @@ class Pad:
             field; or {name: field}.
         side: where to fill, "right" or "left".
 
-    ValueError for a row that is longer than `to`, for rows of one field that differ in dtype or in their
-    other dimensions, and for a field that is padded but no row.
+    Raises:
+        ValueError: if a row is longer than `to`, if rows of one field differ in dtype or in their other
+            dimensions, or if a field that is padded is no row.
     """
 
     def __init__(

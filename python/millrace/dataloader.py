@@ -58,31 +58,30 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
 
     Every argument of torch's class means what it means there. Each `iter(loader)` looks at the dataset, its
     transform, the sampler, `collate_fn` and `worker_init_fn`: `explain()` says what runs natively and what to
-    change. docs/dataloader.md describes every argument and what differs natively; in short:
+    change. docs/dataloader.md describes every argument and what differs natively.
 
-    Speed and memory
-        num_workers, prefetch_factor: also "auto": found out while the loop runs (docs/autotune.md), within
-            memory_budget (bytes, or a share of the memory; None: 0.1), and kept in tune_file.
+    Args:
+        num_workers, prefetch_factor: also "auto": found out while the loop runs (docs/autotune.md).
+        memory_budget: the memory that "auto" stays within: bytes, or a share of the memory; None: 0.1.
+        tune_file: where the numbers that "auto" finds are kept.
         native: "auto", "never", or "require": UnavailableError at `iter()` where the engine cannot run.
         worker_method: "process", "thread", or "auto": where a dataset that is Python code runs.
         pictures: "native": where the `__getitem__` of such a dataset can be read, the engine makes the
             pictures, with draws of its own (docs/native.md); else, and with "lazy", JPEGs that it opens are
             decoded where they are looked at, by the engine (docs/pictures.md); "pillow": by Pillow. None:
             $MILLRACE_PICTURES, else "native".
-    Samples that cannot be read
-        on_error: "raise"; "skip": samples from the epoch's end take their place; "replace": the next readable
-            index does. `stats()["errors"]` lists what was left out.
-    Order, ranks and states (docs/resume.md)
-        snapshot_every_n_steps: how often workers send the state of a Stateful dataset along.
-        equal_steps: "drop", "repeat" or "pad": all ranks take as many steps.
+        on_error: for samples that cannot be read. "raise"; "skip": samples from the epoch's end take their
+            place; "replace": the next readable index does. `stats()["errors"]` lists what was left out.
+        snapshot_every_n_steps: how often workers send the state of a Stateful dataset along (docs/resume.md).
+        equal_steps: "drop", "repeat" or "pad": all ranks take as many steps (docs/resume.md).
         auto_epoch: calls `sampler.set_epoch()` before each further epoch.
         process_group, mesh_dim: the data-parallel ranks among which a map-style dataset is divided.
-        history: how much is kept for replay() and seen(): a BatchHistory, True or False (docs/history.md).
-    Batches on a device (docs/gpu.md)
-        device: None, or where batches are copied to while the loop computes; prefetch_to_device: how many.
+        device: None, or where batches are copied to while the loop computes (docs/gpu.md).
+        prefetch_to_device: how many batches are copied ahead.
         decode: "cpu", "gpu" or "auto": where an image folder's JPEGs are decoded and transformed.
-    Batches made by other machines, too (docs/remote.md)
-        remote: None or "ray"; remote_workers: how many CPUs, "auto", or a dict of Ray's options.
+        history: how much is kept for replay() and seen(): a BatchHistory, True or False (docs/history.md).
+        remote: None or "ray": batches are made by other machines, too (docs/remote.md).
+        remote_workers: how many CPUs, "auto", or a dict of Ray's options.
     """
 
     # Class-level defaults: after install(), subclasses of torch's class inherit from this class, and some do
@@ -286,15 +285,15 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         return self.worker_method == "thread"
 
     def explain(self, samples: int = 0) -> str:
-        """Say what the next iterator runs on: one line per stage, `name: native|python — reason`. Draws
-        nothing, starts nothing.
+        """Say what the next iterator runs on: one line per stage, `name: native|python — reason`.
 
         A line `memory: python — ...` names lists of 16 MB or more that worker processes would end up copying.
         A line `order: ...` gives the cost of a shuffle that is too slow for a dataset in chunks; `iter()`
-        warns of it, too.
+        warns of it, too. Draws nothing, starts nothing.
 
-        samples: number of samples to make, one by one, in this thread; `cost: ...` gives the mean CPU time of
-        each of the engine's stages and of each step in Python.
+        Args:
+            samples: number of samples to make, one by one, in this thread; `cost: ...` gives the mean CPU
+                time of each of the engine's stages and of each step in Python.
         """
         from ._loader.plan.explaining import lines_behind
 
@@ -365,11 +364,13 @@ class DataLoader(TorchDataLoader[T_co], Recorded, Generic[T_co], metaclass=Repla
         drop the iterator.
 
         Generators given to the loader or its sampler get their saved states back, so that later epochs are
-        the same too; of torch's global generator only the draws of the resumed epoch are repeated.
-        StateError (a ValueError) when the state is damaged (its checksum says so, unless `verify` is False),
-        of another version, or of another dataset length or sampler. The number of workers may differ, except
-        for streams and Stateful datasets: their states hold each worker's position, so `iter()` raises a
-        StateError that is also an AssertionError, as in torchdata.
+        the same too; of torch's global generator only the draws of the resumed epoch are repeated. The number
+        of workers may differ, except for streams and Stateful datasets: their states hold each worker's
+        position, so `iter()` raises a StateError that is also an AssertionError, as in torchdata.
+
+        Raises:
+            StateError: (a ValueError) if the state is damaged (its checksum says so, unless `verify` is
+                False), of another version, or of another dataset length or sampler.
         """
         saved = None if state_dict == {} else SavedState.read(state_dict, verify)
         if saved is not None:

@@ -11,22 +11,27 @@ from ._common.shared_memory import SharedBytes, is_spawning
 
 
 def frozen(items: Iterable[Any]) -> FrozenList:
-    """`items` as a read-only sequence that any number of worker processes share.
+    """Return `items` as a read-only sequence that any number of worker processes share.
 
     Every look at an object of a Python list writes to it, to count references, so each forked worker comes to
     own a copy of the whole list; a spawned one gets a copy at once. Here the items lie in flat shared memory,
     and an object is made when an item is looked at: of the type that went in, and a new one each time, so
     changing a dict that came out changes nothing inside.
 
-    items: str, bytes, int, float or bool, all of one type, are stored as they are (int in as few bytes as the
-        largest needs); so are tuples of one length and dicts with the same str keys, field by field. Anything
-        else, and a list of mixed types, is stored as one pickle per item, which is slower to read. Raises
-        TypeError for what cannot be pickled, and for str, bytes, dict and set in place of a sequence.
-
         self.samples = millrace.frozen(self.samples)        # at the end of a dataset's __init__
 
     It reads like a list: indices from both ends, `in`, `==` with lists, index(), count(); slices are views
     and copy nothing.
+
+    Args:
+        items: str, bytes, int, float or bool, all of one type, are stored as they are (int in as few bytes as
+            the largest needs); so are tuples of one length and dicts with the same str keys, field by field.
+            Anything else, and a list of mixed types, is stored as one pickle per item, which is slower to
+            read.
+
+    Raises:
+        TypeError: if an item cannot be pickled, or if `items` is a str, bytes, dict or set in place of a
+            sequence.
     """
     if isinstance(items, FrozenList):
         return items
@@ -43,11 +48,16 @@ def frozen(items: Iterable[Any]) -> FrozenList:
 
 
 class FrozenList(Sequence):
-    """What `frozen()` returns, and nobody makes by hand (`shared`, `column`, `positions`: its memory, what
-    lies there, and which part of it). Cannot be changed; copies are the object itself.
+    """The read-only sequence that `frozen()` returns. Do not make one by hand. It cannot be changed; copies
+    are the object itself.
 
     Workers of every start method share its memory; any other pickle holds the items. One descriptor is open
     while it, or a slice of it, exists. May be read by any number of threads.
+
+    Args:
+        shared: its memory.
+        column: how the items lie in that memory.
+        positions: which part of the memory it shows.
     """
 
     __slots__ = ("_shared", "_column", "_positions", "_read", "__weakref__")

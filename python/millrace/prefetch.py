@@ -31,21 +31,6 @@ class DevicePrefetcher(Generic[T_co]):
 
     >>> for images, labels in DevicePrefetcher(loader, "cuda"): ...
 
-    batches: any DataLoader, or any other iterable; len() returns its length.
-    device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU if there
-        is none. On the CPU batches are passed on as they are.
-    prefetch: how many batches are requested before the oldest is delivered, at least 1; as many are in the
-        device's memory besides those in use. The loop may be as many steps ahead of the device (2 at least);
-        `next()` waits for the device then.
-    channels_last: 4-d tensors get torch.channels_last's strides, by a kernel on the device.
-    on_device: called with each batch on the device, on the copying stream, so that its work overlaps with the
-        loop's as well. `millrace.transforms.batch` has transforms for it: uint8 pictures take a quarter of
-        float32's time on the link.
-    static_buffers: every batch is copied into the tensors of the first one, on the loop's stream, as CUDA
-        graphs need it. All batches must have the same shapes and types (drop_last=True). The tensors change
-        at each step; clone tensors that you keep. Threads of a loader may ask CUDA for memory while a graph
-        is captured: use capture_error_mode="thread_local".
-
     Batches are dicts, lists, tuples, namedtuples and dataclasses of tensors, in any nesting. Other values
     pass through unchanged. Values with a `to()` of their own, and tensors that are sparse, nested, subclasses
     or need gradients, are moved by `to()` when their batch is delivered. Page-locked tensors are copied
@@ -54,7 +39,25 @@ class DevicePrefetcher(Generic[T_co]):
     prefetchers and devices; each iterator belongs to one thread. An error of `batches` is raised in the place
     of its batch.
 
-    UnavailableError: there is no such device here, or no driver; torch.OutOfMemoryError: its memory is full.
+    Args:
+        batches: any DataLoader, or any other iterable; len() returns its length.
+        device: "cuda", "cuda:1", a number, a torch.device; None: torch's current accelerator, or the CPU if
+            there is none. On the CPU batches are passed on as they are.
+        prefetch: how many batches are requested before the oldest is delivered, at least 1; as many are in
+            the device's memory besides those in use. The loop may be as many steps ahead of the device (2 at
+            least); `next()` waits for the device then.
+        channels_last: 4-d tensors get torch.channels_last's strides, by a kernel on the device.
+        on_device: called with each batch on the device, on the copying stream, so that its work overlaps with
+            the loop's as well. `millrace.transforms.batch` has transforms for it: uint8 pictures take a
+            quarter of float32's time on the link.
+        static_buffers: every batch is copied into the tensors of the first one, on the loop's stream, as CUDA
+            graphs need it. All batches must have the same shapes and types (drop_last=True). The tensors
+            change at each step; clone tensors that you keep. Threads of a loader may ask CUDA for memory
+            while a graph is captured: use capture_error_mode="thread_local".
+
+    Raises:
+        UnavailableError: if there is no such device here, or no driver.
+        OutOfMemoryError: if the device's memory is full (torch.OutOfMemoryError).
     """
 
     def __init__(

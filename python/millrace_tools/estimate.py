@@ -22,18 +22,23 @@ class Estimate:
     """The numbers of a run; `str()` says them in sentences. Rates are per second, of samples unless they say
     tokens.
 
-    step_seconds: the model's own time for a step (forward, backward, optimizer, communication), with the
-    batch ready. batch_size: samples of one rank's step. needed_per_rank = batch_size / step_seconds; needed =
-    world_size times that. measured_per_rank: what a loader gives, None when that is not known; `measured` is
-    world_size times it. Loading and computing overlap, so a step takes the longer of both, step_seconds_fed;
-    their sum where they take turns (`overlaps` False). utilisation: the share of the time in which the model
-    computes, 0..1. bottleneck: "loader", "model", or "balanced" when both rates are within 1 %. speedup: of
-    the run, once loading is no longer in the way.
-
-    Of the whole run, None where its length is not known: samples and steps (of all epochs), seconds_model and
-    seconds_fed (at the model's own rate, and fed by this loader), gpu_hours_model, gpu_hours_fed,
-    gpu_hours_lost, and cost_lost in `currency`, with a price_per_hour of one GPU. notes: what a reader should
-    know besides. With `length`, a sample is so many tokens: needed_tokens and measured_tokens, of all ranks.
+    Attributes:
+        step_seconds: the model's own time for a step (forward, backward, optimizer, communication), with the
+            batch ready.
+        batch_size: samples of one rank's step.
+        needed_per_rank, needed: batch_size / step_seconds, and world_size times that.
+        measured_per_rank, measured: the rate of a loader (None: not known), and world_size times it.
+        step_seconds_fed: the longer of loading and computing, which overlap; their sum if they take turns
+            (`overlaps` False).
+        utilisation: the share of the time in which the model computes, 0..1.
+        bottleneck: "loader", "model", or "balanced" when both rates are within 1 %.
+        speedup: of the run, once loading is no longer in the way.
+        samples, steps: of all epochs; None, as all down to cost_lost, if the run's length is not known.
+        seconds_model, seconds_fed: at the model's own rate, and fed by this loader.
+        gpu_hours_model, gpu_hours_fed, gpu_hours_lost: the same in GPU hours, and the difference.
+        cost_lost: in `currency`, with a price_per_hour of one GPU.
+        notes: other facts that a reader should know.
+        needed_tokens, measured_tokens: of all ranks. With `length`, a sample is so many tokens.
     """
 
     step_seconds: float
@@ -65,12 +70,12 @@ class Estimate:
 
     @property
     def days_model(self) -> float | None:
-        """Of the whole run, when nothing waits for the loader."""
+        """Days of the whole run, when nothing waits for the loader."""
         return None if self.seconds_model is None else self.seconds_model / _DAY
 
     @property
     def days_fed(self) -> float | None:
-        """Of the whole run, fed by this loader."""
+        """Days of the whole run, fed by this loader."""
         return None if self.seconds_fed is None else self.seconds_fed / _DAY
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,20 +103,22 @@ class Estimate:
         cpu_s_per_gb: float = CPU_SECONDS_PER_GB,
         share: float = SHARE_OF_A_CPU,
     ) -> RemoteEstimate:
-        """How many nodes of CPUs bring the loaders to the needed rate (`remote="ray"`), and whether they pay
-        for themselves.
+        """Return how many nodes of CPUs bring the loaders to the needed rate (`remote="ray"`), and whether
+        they pay for themselves.
 
         Args:
-            cpus: of one rank, with which it gives `measured`. node_cpus: of a node; as fast as these, unless
-                `share` says otherwise.
+            cpus: of one rank, with which it gives `measured`.
+            node_cpus: of a node; as fast as these, unless `share` says otherwise.
             sample_bytes: of a sample in a batch, as it crosses the network.
-            ranks_per_machine: ranks that share a machine's network. network_gbit: Gbit per second that this
-                machine may receive; None: as much as it likes.
-            price_per_hour: of one GPU, the estimate's own unless given. node_price_per_hour: of a node.
-            cpu_s_per_gb: a rank's CPU seconds for each 10^9 bytes that it receives. share: what a node's CPU
-                makes, where one of the rank's makes 1. Both defaults were measured (docs/remote.md).
+            ranks_per_machine: ranks that share a machine's network.
+            network_gbit: Gbit per second that this machine may receive; None: as much as it likes.
+            price_per_hour, node_price_per_hour: of one GPU, the estimate's own unless given; and of a node.
+            cpu_s_per_gb: a rank's CPU seconds for each 10^9 bytes that it receives.
+            share: what a node's CPU makes, where a rank's makes 1. Both defaults were measured
+                (docs/remote.md).
 
-        Raises ValueError for an estimate without a measured rate, and as estimate() does.
+        Raises:
+            ValueError: if the estimate has no measured rate, and as estimate().
         """
         if self.measured_per_rank is None or self.step_seconds_fed is None:
             raise ValueError("how many nodes are needed depends on what the loader gives: say measured=")
@@ -164,24 +171,24 @@ def estimate(
     currency: str = "USD",
     overlaps: bool = True,
 ) -> Estimate:
-    """What a run needs of its loader, whether it gets it, and what waiting costs.
+    """Return what a run needs of its loader, whether it gets it, and what waiting costs.
 
     >>> print(millrace.estimate(step_ms=180, batch_size=256, samples=1_281_167, epochs=90, measured=1000))
 
     Args:
         step_ms: milliseconds of a step with the batch ready: the model's own time.
-        batch_size: samples of one rank's step, what its DataLoader has as batch_size. world_size: ranks, one
-            GPU each.
-        measured: samples per second that one rank's loader gives; measured_tokens: the same in tokens, with
-            `length`.
-        samples: of one epoch, over all ranks; or tokens, with `length`, the tokens of a sample. epochs: 1
-            when not given.
-        steps: the run's length in place of both.
+        batch_size: samples of one rank's step, as in its DataLoader's batch_size.
+        world_size: ranks, one GPU each.
+        measured, measured_tokens: what one rank's loader gives per second: samples, or tokens with `length`.
+        samples, tokens: of one epoch, over all ranks; give one of them, tokens with `length`.
+        length: the tokens of a sample.
+        epochs: 1 when not given.
+        steps: the run's length in place of samples and epochs.
         price_per_hour: of one GPU, in `currency`.
         overlaps: whether the next batches are made while the model computes; not so with num_workers=0.
 
-    Raises ValueError for numbers that are not positive and finite, and for combinations that say nothing or
-    two things.
+    Raises:
+        ValueError: if a number is not positive and finite, or if arguments say nothing or two things.
     """
     step_ms = _positive(
         "step_ms", step_ms, "a step of no time needs infinitely many samples; measure it with the batch ready"

@@ -15,12 +15,16 @@ _SHOWN = 5
 
 
 def rank_report(loader: Any) -> str:
-    """A table of all ranks: how many samples and steps the next epoch of `loader` has on each, and the first
-    indices; then how many samples of the dataset nobody reads, and how many are read more than once.
+    """Return a table of all ranks: how many samples and steps the next epoch of `loader` has on each, and the
+    first indices.
 
-    A collective call where torch.distributed is initialised. Walks through the whole sampler of this rank;
+    It also gives how many samples of the dataset nobody reads, and how many are read more than once. A
+    collective call where torch.distributed is initialised. Walks through the whole sampler of this rank;
     nothing is drawn from torch's global generator or the loader's. For map-style datasets, with a bit per
-    sample sent by each rank; TypeError for others.
+    sample sent by each rank.
+
+    Raises:
+        TypeError: if the dataset is not map-style.
     """
     if not hasattr(loader.dataset, "__len__") or isinstance(loader.dataset, IterableDataset):
         raise TypeError(

@@ -21,16 +21,20 @@ _MILLION, _HOUR = 1e6, 3600.0
 class RemoteEstimate:
     """Numbers of the whole run, rates in samples per second; `str()` says them in sentences.
 
-    needed, measured: of all ranks. wanted: what nodes have to make; more than needed - measured, as
-    `cpus_receiving` of each rank's CPUs receive it and make nothing meanwhile. node_rate: what one makes.
-    nodes: as many as the run needs, or as `limit` lets it use; reached: the rate with them. bytes_per_second:
-    what they send in all; gbit_per_machine: of that, what one machine with GPUs receives.
-
-    limit: "network" or "CPUs" where the machines with GPUs cannot receive as much as is wanted, "gain" where
-    receiving a sample costs them more than making it; None: nothing is in the way.
-
-    cost_without, cost_with: of 1M samples, None without both prices. nodes_cheapest: the number of nodes, 0
-    to `nodes`, at which it is lowest; cost_cheapest: what it is then.
+    Attributes:
+        needed, measured: of all ranks.
+        wanted: the rate that nodes have to make; more than needed - measured, as `cpus_receiving` of each
+            rank's CPUs receive it and make nothing meanwhile.
+        node_rate: the rate that one node makes.
+        nodes: as many as the run needs, or as `limit` lets it use.
+        reached: the rate with them.
+        bytes_per_second: the bytes that they send in all.
+        gbit_per_machine: of that, the part that one machine with GPUs receives.
+        limit: "network" or "CPUs" where the machines with GPUs cannot receive as much as is wanted, "gain"
+            where receiving a sample costs them more than making it; None: nothing is in the way.
+        cost_without, cost_with: of 1M samples, None without both prices.
+        nodes_cheapest: the number of nodes, 0 to `nodes`, at which the cost is lowest.
+        cost_cheapest: the cost with that number of nodes.
     """
 
     needed: float

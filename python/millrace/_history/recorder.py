@@ -175,17 +175,19 @@ class BatchHistory:
     """What a loader remembers of the batches it has handed out; for `DataLoader(history=...)`, one of its own
     for each loader.
 
-    steps: how many of the latest batches keep their index lists; memory: bytes that these lists may take,
-        with the hashes. Older steps of an epoch can be replayed, too: their indices are drawn again, by a
-        copy of the sampler.
-    hashes: each batch is hashed when it is handed out, one pass over its bytes in the consumer's thread,
-        about 10 GB/s.
-    states_every: of streams, and other datasets with a place, the state of every so many steps is kept (of at
-        most 128 steps of an epoch, evenly): a replay goes on from there. 0: only each epoch's beginning.
-    file: a line of JSON is appended for each batch: {"epoch", "step", "time", "indices" or "samples",
-        "worker", "hash", "fields"}. One file for each rank.
-    stuck_after: warns, through the logger "millrace", of samples (in Python: index lists) on which a thread
-        or process of this loader has been working for more than so many seconds.
+    Args:
+        steps: how many of the latest batches keep their index lists. Older steps of an epoch can be replayed,
+            too: their indices are drawn again, by a copy of the sampler.
+        hashes: each batch is hashed when it is handed out, one pass over its bytes in the consumer's thread,
+            about 10 GB/s.
+        file: a line of JSON is appended for each batch: {"epoch", "step", "time", "indices" or "samples",
+            "worker", "hash", "fields"}. One file for each rank.
+        memory: bytes that the index lists may take, with the hashes.
+        states_every: of streams, and other datasets with a place, the state of every so many steps is kept
+            (of at most 128 steps of an epoch, evenly): a replay goes on from there. 0: only each epoch's
+            beginning.
+        stuck_after: warns, through the logger "millrace", of samples (in Python: index lists) on which a
+            thread or process of this loader has been working for more than so many seconds.
     """
 
     def __init__(
@@ -219,8 +221,8 @@ class BatchHistory:
         self.order: deque[tuple[EpochLog, int]] = deque()
 
     def begin(self, number: int, progress: Any, iterator_seed: int, first: int, dataset: Any) -> EpochLog:
-        """An epoch begins, or goes on; of one that is begun again, what was known before is forgotten from
-        there on.
+        """Begin an epoch, or go on with it. If an epoch is begun again, the steps known before are forgotten
+        from there on.
         """
         log = EpochLog(self, number, progress, iterator_seed, first, dataset)
         self.epochs.pop(number, None)
@@ -232,7 +234,7 @@ class BatchHistory:
         return log
 
     def forget_oldest(self) -> None:
-        """Until the rest is as little as it should be."""
+        """Forget the oldest steps until the rest is as little as it should be."""
         order = self.order
         while order and (len(order) > self.max_steps or self.bytes > self.memory):
             log, size = order.popleft()

@@ -49,15 +49,22 @@ from .shadow import (
 
 
 def replay(loader: Any, state: dict[str, Any], step: int) -> Any:
-    """The batch that `next()` gave, or would have given, as step `step` of the epoch that `state` is from;
-    steps count from 0.
+    """Make the batch again that `next()` gave, or would have given, as step `step` of the epoch that `state`
+    is from.
 
-    loader: made like the loader that gave `state = loader.state_dict()`; its own iterators are left alone.
-        Map-style datasets are as exact as DataLoader.replay() describes, at any step of the epoch. Streams
-        and Stateful datasets go on from `state`, so it must be from before that step. A state does not know
-        the draws of Python code from torch's, numpy's or random's generators: such batches are approximate.
-    IndexError: the epoch has no such step; ValueError: the state is of another dataset or sampler, or from
-        after the step.
+    Map-style datasets are as exact as DataLoader.replay() describes, at any step of the epoch. Streams and
+    Stateful datasets go on from `state`, so it must be from before that step. A state does not know the draws
+    of Python code from torch's, numpy's or random's generators: such batches are approximate.
+
+    Args:
+        loader: made like the loader that gave `state = loader.state_dict()`; its own iterators are left
+            alone.
+        state: of the epoch; a stream or Stateful dataset goes on from it.
+        step: from 0.
+
+    Raises:
+        IndexError: if the epoch has no such step.
+        ValueError: if the state is of another dataset or sampler, or from after the step.
     """
     saved = SavedState.read(state)
     saved.check_fingerprint(fingerprint(loader))

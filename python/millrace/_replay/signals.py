@@ -34,16 +34,21 @@ def dump_on_signal(signum: int = signal.SIGUSR1, file: None | str | os.PathLike[
     """From now on, `kill -USR1 <pid of the training process>` writes what every worker of every loader is
     doing.
 
-    signum: the signal's number.
-    file: None: standard error, as text. A path: the whole dump is written there at each signal, in place of
-        the one before, as JSON if it ends in .json, else as text; the stacks of this process' threads go to
-        standard error besides.
     The stacks come at once, whatever the process does; the rest by a thread of its own, which needs the
     interpreter's lock: a main thread that keeps it for ever, in C, leaves it at the stacks. Worker processes
-    are asked by a real-time signal (SIGRTMIN + 9), which interrupts a system call of theirs.
-    Earlier handlers are called as before. A later signal.signal() for the same signal removes ours, so call
-    this function after it. A second call for a signal replaces the first. ValueError: the signal cannot be
-        caught; OSError: the file's folder cannot be written to.
+    are asked by a real-time signal (SIGRTMIN + 9), which interrupts a system call of theirs. Earlier handlers
+    are called as before. A later signal.signal() for the same signal removes ours, so call this function
+    after it. A second call for a signal replaces the first.
+
+    Args:
+        signum: the signal's number.
+        file: None: standard error, as text. A path: the whole dump is written there at each signal, in place
+            of the one before, as JSON if it ends in .json, else as text; the stacks of this process' threads
+            go to standard error besides.
+
+    Raises:
+        ValueError: if the signal cannot be caught.
+        OSError: if the file's folder cannot be written to.
     """
     number = int(signum)
     if number in _installed:
@@ -57,6 +62,7 @@ def dump_on_signal(signum: int = signal.SIGUSR1, file: None | str | os.PathLike[
 
 class SignalDump:
     """The result of dump_on_signal(): the thread for one signal, the pipe that wakes it, and the handlers.
+
     `remove()`, or leaving a `with` over it, ends it. Removing twice does nothing.
     """
 
@@ -93,7 +99,7 @@ class SignalDump:
         self._close()
 
     def remove(self) -> None:
-        """The signal means again what it did before, unless a handler was put on top of ours since."""
+        """Give the signal its earlier meaning again, unless a handler was put on top of ours since."""
         if _installed.get(self._number) is not self:
             return
         del _installed[self._number]

@@ -59,14 +59,19 @@ _caches: weakref.WeakSet[DiskCache] = weakref.WeakSet()
 
 
 class DiskCache:
-    """`folder` is made when missing. `max_bytes`: what all entries may have on disk; None (or -1): what
-    leaves a tenth of the disk free.
-    `fresh_seconds`: how long an object that is here whole is read without asking the store whether it has
-    changed; 0: it is asked at every opening. What was said before `since` (nanoseconds of time.time_ns();
-    None: now) never counts, so a new run asks for each object once.
+    """A cache of objects on a local disk, shared by all processes of the node that name the same folder.
 
     Picklable; a copy counts for itself, and so does a forked child, but both are of the same run. Errors of
     the disk never end a run: it goes on without the cache, with one RuntimeWarning.
+
+    Args:
+        folder: made when missing.
+        max_bytes: the bytes that all entries may have on disk; None (or -1): as much as leaves a tenth of the
+            disk free.
+        fresh_seconds: how long an object that is here whole is read without asking the store whether it has
+            changed; 0: it is asked at every opening.
+        since: nanoseconds of time.time_ns(); None: now. What the store said before then never counts, so a
+            new run asks for each object once.
     """
 
     def __init__(
@@ -116,7 +121,7 @@ class DiskCache:
     # ------------------------------------------------------------------ opening
 
     def knows(self, url: str) -> bool:
-        """Whether some version of the object has an entry. A hint: the entry may be gone when it is
+        """Whether some version of the object has an entry. This is a hint: the entry may be gone when it is
         opened.
         """
         if time.monotonic() < self._rest_until:
@@ -124,8 +129,10 @@ class DiskCache:
         return os.path.exists(self.folder / f"{_stem(url)}.map")
 
     def find_whole(self, url: str, meta: Meta | None = None) -> WholeEntry | None:
-        """The object's entry, if nothing has to be asked of the store: all of it is there, and it is of the
-        version in `meta`, or, without one, of one that is fresh. Any thread.
+        """The object's entry, if nothing has to be asked of the store. Any thread.
+
+        That is so if all of it is there, and it is of the version in `meta`, or, without one, of one that is
+        fresh.
         """
         if time.monotonic() < self._rest_until:
             return None
@@ -145,8 +152,8 @@ class DiskCache:
         return None if time.monotonic() < self._rest_until else find_whole(f"{self.folder}/{_stem(url)}")
 
     def trust(self, error: BaseException) -> None:
-        """The store cannot be reached: in the next `fresh_seconds` entries that are whole are taken to be the
-        present versions.
+        """Take whole entries to be the present versions for the next `fresh_seconds`, since the store cannot
+        be reached.
         """
         self._trusted_until = time.monotonic() + self.fresh_seconds
         with self._lock:
@@ -162,14 +169,17 @@ class DiskCache:
     def open_whole(
         self, url: str, entry: WholeEntry, otherwise: Callable[[], ByteSource]
     ) -> ByteSource | None:
-        """What find_whole() saw, to be read; None: it went meanwhile."""
+        """Open the entry that find_whole() saw, to be read; None: it went meanwhile."""
         return entry.open(unsigned(url), self._counts, otherwise)
 
     def admit(self, url: str, size: int, version: str, asked_at: int = 0) -> CacheEntry | None:
-        """The entry of this version of the object, in use until it is closed; None: go without. Older
-        versions go. Any thread.
-        `asked_at`: when the store was asked which version it has, in nanoseconds of time.time_ns(); 0: not
-            now.
+        """The entry of this version of the object, in use until it is closed; None: go without.
+
+        Older versions go. Any thread.
+
+        Args:
+            asked_at: when the store was asked which version it has, in nanoseconds of time.time_ns(); 0: not
+                now.
         """
         if size == 0 or time.monotonic() < self._rest_until:
             return None
@@ -265,7 +275,7 @@ class DiskCache:
             )
 
     def watch(self, file: Any) -> None:
-        """Counts the hits and misses of this BlockFile's reads, until unwatch()."""
+        """Count the hits and misses of this BlockFile's reads, until unwatch()."""
         with self._lock:
             self._files.append(file)
 
@@ -276,11 +286,16 @@ class DiskCache:
                 self._blocks += _blocks_of(file)
 
     def stats(self) -> dict[str, Any]:
-        """Of this process: "hits" and "misses" (blocks of 1 MiB, counted when a reader first comes to them),
-        "hit_rate" (None before the first), "verified" (blocks that were compared with their checksum),
-        "repaired" (those that did not match), "evicted" (entries), "bypassed" (objects read without the
-        cache).
-        Of the folder: "entries", "bytes" (on disk).
+        """Counts of this process, and the size of the folder.
+
+        Returns:
+            hits, misses: blocks of 1 MiB, counted when a reader first comes to them.
+            hit_rate: None before the first.
+            verified: blocks that were compared with their checksum.
+            repaired: those that did not match.
+            evicted: entries.
+            bypassed: objects read without the cache.
+            entries, bytes: of the folder; bytes on disk.
         """
         with self._lock:
             blocks = sum(map(_blocks_of, self._files), self._blocks)

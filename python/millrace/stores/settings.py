@@ -18,12 +18,19 @@ SMALL_BLOCK_BYTES = 256 << 10
 
 @dataclass(frozen=True)
 class Settings:
-    """`memory`: bytes that may be in memory or on their way; `stall_timeout`: seconds without 256 KiB more
-    (less after failures, 4 KiB at least) after which a request is given up and its rest asked for again;
-    `retries`: failures in a row, without a byte between, after which an object is; `max_requests`: on their
-    way at a time; `request_bytes`: of one request at most; `hedge`: a request that takes so many times as
-    long as usual gets a second one. `connect_timeout` is that of http(s), s3, gs and az; fsspec's file
-    systems have options of their own, in `store_options`.
+    """How requests to a store are made: `open_source()` and `open_shards()` take these arguments by name.
+
+    Args:
+        memory: bytes that may be in memory or on their way.
+        stall_timeout: seconds without 256 KiB more (less after failures, 4 KiB at least) after which a
+            request is given up and its rest asked for again.
+        connect_timeout: seconds, for http(s), s3, gs and az; fsspec's file systems have options of their own,
+            in `store_options`.
+        retries: failures in a row, without a byte between, after which an object is given up.
+        max_requests: requests on their way at a time.
+        request_bytes: bytes of one request at most.
+        hedge: a request that takes so many times as long as usual gets a second one.
+        store_options: for obstore or fsspec.
     """
 
     memory: int = 256 << 20
@@ -52,7 +59,7 @@ class Settings:
                 raise ValueError(f"{name}={getattr(self, name)} should be more than 0 seconds")
 
     def request_blocks(self, block_bytes: int) -> int:
-        """Blocks of one request: several requests fit into the budget."""
+        """The number of blocks of one request: several requests fit into the budget."""
         return max(1, min(self.request_bytes, self.memory // 4) // block_bytes)
 
 

@@ -36,14 +36,23 @@ def open_source(
     memory: int = 64 << 20,
     **settings: Any,
 ) -> ByteSource:
-    """A file or an object of a store, `url`, for reads at any offset by any thread.
+    """Open `url`, a file or an object of a store, for reads at any offset by any thread.
 
-    Consecutive reads start a read-ahead (16 MiB at most). `memory`: bytes of this object that are kept in
-    memory, least recently used ones dropped first; with `cache` they are kept there instead. `store_options`:
-    for obstore or fsspec; `settings`: see `Settings`. The source needs no close(): its requests end with the
-    last reference to it. Errors: FileNotFoundError, PermissionError (refused or expired credentials),
-    CorruptDataError (the object changed), OSError; UnavailableError when a package is missing, or in a
-    process forked after the opening.
+    Consecutive reads start a read-ahead (16 MiB at most). The source needs no close(): its requests end with
+    the last reference to it.
+
+    Args:
+        cache: a `DiskCache` or its folder, which keeps the bytes in place of memory.
+        memory: bytes of this object that are kept in memory, least recently used ones dropped first.
+        store_options: for obstore or fsspec.
+        settings: see `Settings`.
+
+    Raises:
+        FileNotFoundError: if there is no such file or object.
+        PermissionError: if credentials are refused or expired.
+        CorruptDataError: if the object changed.
+        OSError: if the source fails otherwise.
+        UnavailableError: if a package is missing, or in a process forked after the opening.
     """
     location = locate(url)
     if location.local is not None:
@@ -120,8 +129,10 @@ class _Cached:
 
 
 class ShardStream(Iterator[tuple[str, ByteSource]]):
-    """What open_shards() returns: an iterator over (url, source), and a context manager that ends its
-    requests. Its arguments are those of `open_shards`, `settings` as one `Settings`.
+    """The result of `open_shards`: an iterator over (url, source), and a context manager that ends its
+    requests.
+
+    Its arguments are those of `open_shards`, `settings` as one `Settings`.
     """
 
     def __init__(self, urls: Iterable[str], settings: Settings, cache: DiskCache | None) -> None:
@@ -137,8 +148,10 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         return self
 
     def __next__(self) -> tuple[str, ByteSource]:
-        """The next shard's URL and bytes. Raises the error of the shard's opening when it is the shard's
-        turn; the next call returns the shard after it.
+        """The next shard's URL and bytes.
+
+        Raises the error of the shard's opening when it is the shard's turn; the next call returns the shard
+        after it.
         """
         if self._closed:
             raise UnavailableError("this stream of shards was closed; call open_shards() again")
@@ -222,10 +235,18 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         return self._owner
 
     def stats(self) -> dict[str, Any]:
-        """bytes (received), requests, retries, hedges, requests_in_flight, concurrency (its limit now),
-        waited_seconds (readers'), held_bytes (in memory now), ahead_bytes_peak (in memory or on their way),
-        repaired_blocks (of the cache), seconds, bytes_per_second; "cache": those of the DiskCache. Local
-        files are not counted.
+        """Counts of the requests so far. Local files are not counted.
+
+        Returns:
+            bytes: received.
+            requests, retries, hedges: how many there were.
+            requests_in_flight, concurrency: how many there are now, and their limit now.
+            waited_seconds: the readers' waiting time.
+            held_bytes: in memory now.
+            ahead_bytes_peak: the most bytes in memory or on their way.
+            repaired_blocks: of the cache.
+            seconds, bytes_per_second: the time, and the rate in it.
+            cache: the counts of the `DiskCache`, if there is one.
         """
         stats: dict[str, Any] = self._owner.stats() if self._owner is not None else dict.fromkeys(STATS, 0)
         if self._cache is not None:
@@ -233,8 +254,8 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
         return stats
 
     def close(self) -> None:
-        """Ends all requests. Reads that wait raise UnavailableError; what was handed out and is here whole
-        stays readable.
+        """End all requests. Reads that wait raise UnavailableError; sources that were handed out and are here
+        whole stay readable.
         """
         self._closed = True
         self._ahead.clear()
@@ -242,9 +263,7 @@ class ShardStream(Iterator[tuple[str, ByteSource]]):
             self._finalizer()
 
     def finish(self) -> None:
-        """No more shards are asked for. Those that were handed out can be read as before, until their sources
-        go.
-        """
+        """Ask for no more shards. Those handed out can be read as before, until their sources go."""
         self._closed = True
         if self._ahead:
             self.close()
@@ -271,15 +290,24 @@ def open_shards(
     store_options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> ShardStream:
-    """Shards one after the other, as (url, ByteSource), each to be read from front to back.
+    """Open shards one after the other, as (url, ByteSource), each to be read from front to back.
 
     While one shard is read, requests for the next bytes are in flight, also for the next shards: as many as
     bandwidth and latency need (stores/control.py), with at most `memory` bytes in memory or in flight. Bytes
-    before the reader's position are dropped; a reader that goes back works, and they are requested again. Up
-    to 64 URLs are drawn before their turn, so `urls` may be endless. Local paths and file:// are opened as
-    local files. `settings`: see Settings (max_requests, request_bytes, stall_timeout, connect_timeout,
-    retries, hedge). Nothing is opened before the first next(). `cache`: a `DiskCache` or its folder;
-    `store_options`: for obstore or fsspec. ValueError for settings; next() raises as open_source() does.
+    before the reader's position are dropped; a reader that goes back works, and they are requested again.
+    Nothing is opened before the first next(), which raises as open_source() does.
+
+    Args:
+        urls: up to 64 are drawn before their turn, so there may be endlessly many. Local paths and file://
+            are opened as local files.
+        cache: a `DiskCache` or its folder.
+        memory: bytes in memory or in flight at most.
+        store_options: for obstore or fsspec.
+        settings: see `Settings` (max_requests, request_bytes, stall_timeout, connect_timeout, retries,
+            hedge).
+
+    Raises:
+        ValueError: if a setting is impossible.
     """
     return ShardStream(
         urls, Settings(memory=memory, store_options=store_options or {}, **settings), DiskCache.of(cache)

@@ -23,10 +23,11 @@ _SMALL_LOSS = 0.05
 class Advice(list[Suggestion]):
     """The `Suggestion`s for a loader, the most promising first: a list.
 
-    line: all in one line.
-    samples_per_second: now, without the start and the first batch.
-    lost: the share of the epoch, 0..1, that a loader without any cost would save.
-    suggestions: the list's items.
+    Args:
+        line: all in one line.
+        samples_per_second: now, without the start and the first batch.
+        lost: the share of the epoch, 0..1, that a loader without any cost would save.
+        suggestions: the list's items.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Advice(list[Suggestion]):
         return "\n".join([self.line, *(f"  {suggestion}" for suggestion in self)])
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON's types alone."""
+        """The advice as a dict, in JSON's types alone."""
         return {**vars(self), "suggestions": [asdict(suggestion) for suggestion in self]}
 
 

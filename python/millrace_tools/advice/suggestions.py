@@ -21,10 +21,14 @@ _ANSWER_S = 0.0004  # the consumer's part of a batch from a worker, when none ha
 class Suggestion:
     """One change to a loader.
 
-    what: "3 more workers". code: to paste. why: the reason.
-    samples_per_second: the predicted rate; gain: that over the present rate.
-    at_most: the prediction assumes that the change costs nothing, so it is an upper bound.
-    arguments: of the loader, if the change is just these.
+    Attributes:
+        what: "3 more workers".
+        code: to paste.
+        why: the reason.
+        samples_per_second: the predicted rate.
+        gain: the predicted rate over the present rate.
+        at_most: the prediction assumes that the change costs nothing, so it is an upper bound.
+        arguments: of the loader, if the change is just these.
     """
 
     what: str  # "3 more workers"

@@ -47,28 +47,34 @@ def bench(
     on_error: str = "raise",
     progress: bool = False,
 ) -> BenchResult:
-    """Finds the arguments with which a DataLoader is fastest over `dataset`, and the rate of torch's loader
-    in the same run.
+    """Find the arguments with which a DataLoader is fastest over `dataset`, and the rate of torch's loader in
+    the same run.
+
+    KeyboardInterrupt ends all processes.
 
     Args:
         dataset: a dataset, a function that makes one, a DataLoader of torch or millrace: its arguments are
             taken over; or the name of one of them, "module:name" or "script.py:name", which is then loaded in
             a process of its own. An object is forked from this process, as worker processes are, so nothing
             of it changes here.
-        batch_size: default: the loader's, else 64. collate_fn: the same. shuffle: each epoch in random order.
+        batch_size: default: the loader's, else 64.
+        collate_fn: default: the loader's.
+        shuffle: each epoch in random order.
         workers, prefetch, pin, methods: the values to try; methods of "native", "process", "thread". Default:
-        values that fit the CPUs.
-        step_seconds: time of the training loop between two batches; step_on: on a "gpu" (the loop sleeps) or
-            the "cpu" (busy).
-        with_torch: whether torch's loader is measured, too.
+            values that fit the CPUs.
+        step_seconds: time of the training loop between two batches.
+        step_on: where a step is: on a "gpu" (the loop sleeps) or the "cpu" (busy).
         steps, seconds: how long each point is measured; default: as the budget allows, up to 3 s.
-        repeats: of the final. budget: seconds that all measurements together take, about.
+        repeats: of the final.
+        budget: seconds that all measurements together take, about.
+        with_torch: whether torch's loader is measured, too.
         on_error: "skip", "replace": as the loader's; then torch's, which cannot, is not measured.
         progress: say on stderr which point is measured.
 
-    ValueError for arguments that cannot be; LoadFailed, DatasetFails (samples that raise: which, and their
-    share) and NothingMeasured, RuntimeErrors of `millrace_tools.bench`, where there is no result.
-    KeyboardInterrupt ends all processes.
+    Raises:
+        ValueError: if an argument is impossible.
+        LoadFailed, DatasetFails, NothingMeasured: if there is no result. They are RuntimeErrors of
+            `millrace_tools.bench`. DatasetFails tells which samples raise, and their share.
     """
     options = Options(
         workers, prefetch, pin, methods, step_seconds, step_on, steps, seconds, repeats, budget, with_torch

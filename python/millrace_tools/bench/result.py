@@ -63,13 +63,17 @@ class Row:
 
 
 class BenchResult:
-    """What `millrace.bench()` has found.
+    """The result of `millrace.bench()`.
 
-    best_arguments: for `DataLoader(dataset, **best_arguments)`; {} when it was stopped. Of a dataset that was
-    named it has the plain values; `best_line`, to paste, names the objects, too. rate: samples/s they reached
-    at the end, the median of `repeats`; noise: its relative half-width, at least 0.02. speedup: over torch's
-    loader at its best, which took turns with it; None without. notes: what else is worth knowing. stopped: by
-    Ctrl-C, before it was through.
+    Attributes:
+        best_arguments: for `DataLoader(dataset, **best_arguments)`; {} when it was stopped. Of a dataset that
+            was named it has the plain values.
+        best_line: the arguments to paste; names the objects, too.
+        rate: samples/s that they reached at the end, the median of `repeats`.
+        noise: the rate's relative half-width, at least 0.02.
+        speedup: over torch's loader at its best, which took turns with it; None without.
+        notes: other facts worth knowing.
+        stopped: by Ctrl-C, before it was through.
     """
 
     def __init__(
@@ -113,7 +117,7 @@ class BenchResult:
 
     @property
     def speedup(self) -> float | None:
-        """Where both took turns the median of the rounds' ratios."""
+        """The rate over torch's; where both took turns the median of the rounds' ratios."""
         best, torch = self.best, self.torch
         if best is None or torch is None:
             return None
@@ -190,7 +194,7 @@ class BenchResult:
         return lines + self.notes
 
     def to_json(self) -> dict[str, Any]:
-        """JSON's types only."""
+        """The result as a dict, in JSON's types only."""
         best = self.best
         return {
             "version": 1,

@@ -42,15 +42,19 @@ def need_of(
     batch_size: int | None = None,
     length: int | None = None,
 ) -> Need:
-    """The need that `examine()` compares a machine with: one rank's samples, and how many of them a second.
+    """Return the need that `examine()` compares a machine with: one rank's samples, and how many of them a
+    second.
 
-    kind: "jpeg224" (224 x 224 float32 of photos), "tokens" or "rows".
-    sample_bytes: of a stored sample; None: the usual size, or the files' own.
-    rate: samples a second that the model needs; or step_ms and batch_size, from which it follows.
-    length: tokens of a sample, for kind "tokens".
+    Args:
+        kind: "jpeg224" (224 x 224 float32 of photos), "tokens" or "rows".
+        sample_bytes: of a stored sample; None: the usual size, or the files' own.
+        rate: samples a second that the model needs.
+        step_ms, batch_size: from these two the rate follows, if `rate` is not given.
+        length: tokens of a sample, for kind "tokens".
 
-    ValueError for an unknown kind, for numbers that are not positive and finite, and for a step time
-    without its batch size.
+    Raises:
+        ValueError: if the kind is unknown, if a number is not positive and finite, or if there is a step time
+            without its batch size.
     """
     given = {
         "sample_bytes": sample_bytes,

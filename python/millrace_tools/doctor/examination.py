@@ -36,20 +36,28 @@ def examine(
     store_options: dict[str, Any] | None = None,
     say: Say = lambda what: None,
 ) -> dict[str, Any]:
-    """Times disk, store, CPUs, memory and GPU links, and compares them with `need`: about 12 s, 4 with
-    `quick`.
+    """Time disk, store, CPUs, memory and GPU links, and compare them with `need`: about 12 s, 4 with `quick`.
 
     Args:
-        path: a file, or the folder of a dataset: its files are read; else a file of our own in `tmp`, or the
-            folder for temporary files.
-        url: an object of a store, at least some MB of it. root: where /proc, /sys, /dev/shm are looked for.
+        need: see `need_of`.
+        path: a file, or the folder of a dataset: its files are read. None: a file of our own in `tmp`.
+        url: an object of a store, at least some MB of it.
+        tmp: a folder; None: the folder for temporary files.
+        root: where /proc, /sys, /dev/shm are looked for.
         store_options: for the store of `url`: credentials, endpoint, region, ...
         say: called with a text about the next step.
 
-    Returns JSON types: machine, software, disk, store, batches, memory_copy, gpus (measurements; rates per
-    second, bytes), need, attainable (a list, the tightest that counts first), tightest, findings (a list, the
-    first to fix first), and ok: nothing is broken, and the need is met. FileNotFoundError for a path that is
-    not there. What cannot be timed says why, in "error".
+    Returns:
+        A dict in JSON types. An item that cannot be timed says why, in "error".
+        machine, software: the computer and its programs.
+        disk, store, batches, memory_copy, gpus: measurements; rates per second, bytes.
+        need, attainable, tightest: the need, a list of resources, the tightest that counts first, and that
+            one.
+        findings: a list, the first to fix first.
+        ok: nothing is broken, and the need is met.
+
+    Raises:
+        FileNotFoundError: if a path is not there.
     """
     if path is not None:
         location = locate(path)

@@ -12,8 +12,9 @@ class DriftWarning(UserWarning):
 
 
 class DriftError(RuntimeError):
-    """Batches differ from their reference: `alarm` describes the change. The loop may go on with `next()`; no
-    batch is lost.
+    """Batches differ from their reference: `alarm` describes the change.
+
+    The loop may go on with `next()`; no batch is lost.
     """
 
     def __init__(self, alarm: DriftAlarm) -> None:
@@ -25,13 +26,19 @@ class DriftError(RuntimeError):
 class DriftAlarm:
     """One kind of change of one field. str() is a sentence for people.
 
-    field: its path in the batch; "" for a change of whole samples. kind: mean, spread, nan, zeros, range,
-    histogram, classes, lengths, channels, duplicates. part: "channel 2", "column 5", "class 7", or "".
-    expected, seen: the mean without extremes (mean, lengths), a ratio of standard deviations (spread), else
-    shares. since: the number of the first batch of the window that shows the change best; step: of its latest
-    batch; numbers count from 0 over all epochs. samples: examined in the window. log_probability: natural
-    logarithm of the bound on the probability of chance. ended: the change had been reported, and is over.
-    message: the sentence.
+    Attributes:
+        field: its path in the batch; "" for a change of whole samples.
+        kind: mean, spread, nan, zeros, range, histogram, classes, lengths, channels, duplicates.
+        part: "channel 2", "column 5", "class 7", or "".
+        expected, seen: the mean without extremes (mean, lengths), a ratio of standard deviations (spread),
+            else shares.
+        since: the number of the first batch of the window that shows the change best. Numbers count from 0
+            over all epochs.
+        step: the number of the window's latest batch.
+        samples: examined in the window.
+        log_probability: natural logarithm of the bound on the probability of chance.
+        ended: the change had been reported, and is over.
+        message: the sentence.
     """
 
     field: str

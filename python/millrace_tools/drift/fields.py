@@ -34,22 +34,22 @@ KINDS = (
 class DriftOptions:
     """Options of `watch()`: how it looks at batches.
 
-    every: each so-manieth batch is looked at: batches with a number (from 0, counted over epochs) that
-    divides
-        by it, and the first `first` ones. "auto" begins with 1 and takes powers of two up to 1024, so that
-        looking costs less than `cost` of the loop's wall time.
-    first: batches at the beginning that are looked at in any case.
-    cost: share of the wall time that "auto" may take, of one CPU; it aims at half.
-    rows: samples of a batch that are looked at, spread evenly over it.
-    values: numbers of a sample per channel or column, in 16 runs spread evenly over it.
-    exact: wait for the thread that looks, if it lags, rather than pass a batch over; with a number for
-        `every`, each run then looks at the same batches.
-    fields: the only fields that are looked at; None: all that have numbers or texts.
-    ignore: raises no alarm: kinds ("duplicates"), fields ("meta.time"), or both ("image:mean").
-    false_alarms: the probability that a run has any false alarm, of whatever length, if samples are drawn as
-        the reference's were.
-    least: factor on the shifts below which nothing is reported (docs/drift.md lists them); 2 asks for changes
-        twice as large.
+    Args:
+        every: each so-manieth batch is looked at: batches with a number (from 0, counted over epochs) that
+            divides by it, and the first `first` ones. "auto" begins with 1 and takes powers of two up to
+            1024, so that looking costs less than `cost` of the loop's wall time.
+        first: batches at the beginning that are looked at in any case.
+        cost: share of the wall time that "auto" may take, of one CPU; it aims at half.
+        rows: samples of a batch that are looked at, spread evenly over it.
+        values: numbers of a sample per channel or column, in 16 runs spread evenly over it.
+        exact: wait for the thread that looks, if it lags, rather than pass a batch over; with a number for
+            `every`, each run then looks at the same batches.
+        fields: the only fields that are looked at; None: all that have numbers or texts.
+        ignore: raises no alarm: kinds ("duplicates"), fields ("meta.time"), or both ("image:mean").
+        false_alarms: the probability that a run has any false alarm, of whatever length, if samples are drawn
+            as the reference's were.
+        least: factor on the shifts below which nothing is reported (docs/drift.md lists them); 2 asks for
+            changes twice as large.
     """
 
     every: int | Literal["auto"] = "auto"

@@ -99,8 +99,11 @@ class DriftProfile:
     different samples is within about 5 % (HyperLogLog), by hashes of up to 4 KiB of each sample.
 
     The file of a profile is JSON that people can read, too: `to_dict()` documents it. `merge()` adds up the
-    profiles of ranks, workers or days. `of()`, `load()` and `watch()` make profiles; do not make one by hand:
-    `native` is the engine's part, `about` says how the profile was made, and goes into the file as it is.
+    profiles of ranks, workers or days. `of()`, `load()` and `watch()` make profiles; do not make one by hand.
+
+    Args:
+        native: the engine's part.
+        about: how the profile was made; goes into the file as it is.
     """
 
     def __init__(self, native: _core.DriftStats, about: dict[str, Any] | None = None) -> None:
@@ -112,11 +115,19 @@ class DriftProfile:
         cls, batches: Iterable[Any], samples: int | None = None, *, options: DriftOptions | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> DriftProfile:  # fmt: skip
-        """The profile of all `batches` (a loader), or of the first so many `samples`; examines every batch.
+        """Return the profile of all `batches` (a loader), or of the first so many `samples`; examines every
+        batch.
 
-        A shuffled order is best: a reference from sorted data does not know how its parts differ. `progress`
-        is called with the number of samples after each batch. ValueError if the batches have no field with
-        statistics.
+        A shuffled order is best: a reference from sorted data does not know how its parts differ.
+
+        Args:
+            batches: a loader.
+            samples: stop after so many.
+            options: see `DriftOptions`.
+            progress: called with the number of samples after each batch.
+
+        Raises:
+            ValueError: if the batches have no field with statistics.
         """
         options = options or DriftOptions()
         examiner = _core.DriftExaminer(None, 4, options.rows, options.values)
@@ -148,8 +159,11 @@ class DriftProfile:
 
     @classmethod
     def load(cls, path: Path) -> DriftProfile:
-        """The profile that `save()` wrote. CorruptDataError for a damaged file, ValueError for a file of a
-        later version of millrace.
+        """Return the profile that `save()` wrote.
+
+        Raises:
+            CorruptDataError: if the file is damaged.
+            ValueError: if the file is of a later version of millrace.
         """
         with open_regular(path, encoding="utf-8") as file:
             text = file.read()
@@ -179,19 +193,26 @@ class DriftProfile:
         write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
     def merge(self, *others: DriftProfile) -> DriftProfile:
-        """One of all samples together. ValueError when fields of one name are of different kinds."""
+        """Return one profile of all samples together.
+
+        Raises:
+            ValueError: if fields of one name are of different kinds.
+        """
         merged = DriftProfile(_core.DriftStats(self._native.to_dict()), self.about)
         for other in others:
             merged._native.merge(other._native)
         return merged
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON's types. `fields`: {path: {type, row_shape (-1: varies), samples, series, counts, lengths,
-        ...}}; each of `series` (channels
-        or columns) and `lengths` has count, mean, std, min, max, nan, infinite, zeros, quantiles (1, 5, 25,
-        50, 75, 95, 99 %) and, for later comparisons, histogram ([bucket, count]) and moments of features of
-        samples; `counts`: [number, how often], the most frequent first. `repeats`: samples, how many came
-        before in their epoch, how many different ones there are.
+        """Return the profile in JSON's types.
+
+        Returns:
+            fields: {path: {type, row_shape (-1: varies), samples, series, counts, lengths, ...}}. Each of
+                `series` (channels or columns) and `lengths` has count, mean, std, min, max, nan, infinite,
+                zeros, quantiles (1, 5, 25, 50, 75, 95, 99 %) and, for later comparisons, histogram ([bucket,
+                count]) and moments of features of samples. `counts`: [number, how often], the most frequent
+                first.
+            repeats: samples, how many came before in their epoch, how many different ones there are.
         """
         data = self._native.to_dict()
         for field in data["fields"].values():
@@ -203,12 +224,12 @@ class DriftProfile:
 
     @property
     def samples(self) -> int:
-        """In the batches that were looked at."""
+        """The number of samples in the batches that were looked at."""
         return self._native.to_dict()["samples"]
 
     @property
     def fields(self) -> dict[str, dict[str, Any]]:
-        """As in `to_dict()`, a copy."""
+        """The fields as in `to_dict()`, a copy."""
         return copy.deepcopy(self.to_dict()["fields"])
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -34,20 +34,23 @@ def watch(
     loader: Iterable[T_co], reference: DriftProfile | Path | None = None, on_drift: OnDrift = "warn",
     options: DriftOptions | None = None,
 ) -> WatchedLoader[T_co]:  # fmt: skip
-    """`loader`, with statistics of the batches that it hands out, and alarms when they are no longer what
-    `reference` says.
+    """Return `loader` with statistics of the batches that it hands out, and alarms when they no longer match
+    `reference`.
 
-    loader: a millrace.DataLoader, torch's, or anything that gives batches of tensors, arrays, texts in any
-        nesting.
-    reference: a DriftProfile or a file of one (`millrace profile`, or `watch(loader)` over good data and
-        `.profile().save()`). None: only statistics.
-    on_drift: "warn" (a DriftWarning), "raise" (a DriftError out of `next()`, which loses no batch), or a
-        function of the DriftAlarm, called in the loop's thread. None: alarms are only kept, in `.alarms`.
-    options: which batches are looked at, how closely, and which changes are no drift; see DriftOptions.
+    Batches on a device are looked at before they are copied there, if the loader is millrace's and makes them
+    on the host; of others 32 samples are copied back without waiting for them.
 
-    Batches on a device are looked at before they are copied there, if the loader is millrace's and makes
-    them on the host; of others 32 samples are copied back without waiting for them. ValueError at the first
-    batch when the reference is of other fields.
+    Args:
+        loader: a millrace.DataLoader, torch's, or anything that gives batches of tensors, arrays, texts in
+            any nesting.
+        reference: a DriftProfile or a file of one (`millrace profile`, or `watch(loader)` over good data and
+            `.profile().save()`). None: only statistics.
+        on_drift: "warn" (a DriftWarning), "raise" (a DriftError out of `next()`, which loses no batch), or a
+            function of the DriftAlarm, called in the loop's thread. None: alarms are only kept, in `.alarms`.
+        options: which batches are looked at, how closely, and which changes are no drift; see `DriftOptions`.
+
+    Raises:
+        ValueError: at the first batch, if the reference is of other fields.
     """
     if on_drift not in ("warn", "raise", None) and not callable(on_drift):
         raise ValueError(f'on_drift={on_drift!r} is neither "warn" nor "raise", and no function')
@@ -57,10 +60,12 @@ def watch(
 
 
 class WatchedLoader(Generic[T_co]):
-    """What `watch()` returns: iterated like the loader, and with its attributes, beside these.
+    """The result of `watch()`: iterated like the loader, and with its attributes, beside these.
 
-    alarms: all DriftAlarms so far. One thread at a time iterates. A pickle or a forked process has statistics
-        of its own.
+    One thread at a time iterates. A pickle or a forked process has statistics of its own.
+
+    Attributes:
+        alarms: all DriftAlarms so far.
     """
 
     def __init__(
@@ -102,15 +107,25 @@ class WatchedLoader(Generic[T_co]):
         return [] if self._watch is None else list(self._watch.alarms)
 
     def profile(self) -> DriftProfile:
-        """What has been seen so far. ValueError before the first batch has been looked at."""
+        """Return the profile of the batches that have been seen so far.
+
+        Raises:
+            ValueError: if no batch has been looked at yet.
+        """
         if self._watch is None or self._watch.steps == 0:
             raise ValueError("no batch has been looked at yet: iterate over the loader first")
         return self._watch.profile()
 
     def drift_stats(self) -> dict[str, Any]:
-        """Counts of the watch. batches: handed out; examined; dropped: passed over because the thread lagged;
-        every: [batch, every] from when on each so-manieth was looked at; seconds: CPU time of the looking
-        thread; handing_seconds: time that the loop's thread spent.
+        """Return counts of the watch.
+
+        Returns:
+            batches: handed out.
+            examined: looked at.
+            dropped: passed over because the thread lagged.
+            every: [batch, every] from when on each so-manieth was looked at.
+            seconds: CPU time of the looking thread.
+            handing_seconds: time that the loop's thread spent.
         """
         return dict(_NO_STATS) if self._watch is None else self._watch.stats()
 

@@ -52,7 +52,7 @@ def pack(
     verify: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Writes `source` as shards into the folder `destination` and returns what its dataset.json says.
+    """Write `source` as shards into the folder `destination` and return the contents of its dataset.json.
 
     Shards are plain tars for the webdataset package and millrace.datasets.WebDataset, `name`-000000.tar and
     so on, each with its index beside it. Their bytes depend on source and arguments alone, not on threads or
@@ -62,12 +62,12 @@ def pack(
     Args:
         source: a folder of class folders, Parquet files (a path, a list, a folder; needs pyarrow), tar shards
             (paths, URLs, braces), or any torch Dataset; see opening.py, dataset_source.py.
-        shard_size: bytes that a shard has at most, unless one sample is larger. samples_per_shard: samples
-            that it has at most.
+        shard_size: bytes that a shard has at most, unless one sample is larger.
+        samples_per_shard: samples that a shard has at most.
         jpeg: "lossless" (the default: crops decode with 15 to 30 % less CPU, no pixel changes, files grow by
             1 to 6 %, the more the fewer bytes they have for a pixel) makes JPEGs baseline and cuts them into
-            segments, see transcode_jpeg; "keep" leaves their bytes alone. What cannot be transcoded is kept,
-            and counted.
+            segments, see transcode_jpeg; "keep" leaves their bytes alone. A picture that cannot be transcoded
+            is kept, and counted.
         own_tables: Huffman tables for each picture: 3.5 % fewer bytes, but decoding loses half of what
             segments gain.
         max_side: pixels; larger pictures are resized (Lanczos) and encoded anew with `quality` (1..100).
@@ -80,11 +80,13 @@ def pack(
         pixel_statistics: decode all pictures for mean and standard deviation of their channels.
         workers: threads. Default: one per CPU.
         on_error: "raise" or "skip" samples that cannot be read; dataset.json lists those skipped.
-        verify: read all shards again and compare keys, lengths and checksums with what was written.
+        verify: read all shards again and compare keys, lengths and checksums with those written.
         progress: a bar on stderr, when that is a terminal.
 
-    Raises FileExistsError when `destination` holds anything else, FileNotFoundError, ValueError and TypeError
-    for arguments, CorruptDataError or OSError naming the sample.
+    Raises:
+        FileExistsError: if `destination` holds anything else.
+        FileNotFoundError, ValueError, TypeError: if arguments are wrong.
+        CorruptDataError, OSError: if a sample cannot be read; they name the sample.
     """
     counts = {"shard_size": shard_size, "samples_per_shard": samples_per_shard, "workers": workers}
     refuse(

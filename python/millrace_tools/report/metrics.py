@@ -33,8 +33,11 @@ def prometheus(loader: Any, labels: Mapping[str, str] | None = None) -> str:
     """The numbers of `loader`'s latest iterator in Prometheus's text exposition format (version 0.0.4), for a
     collector of yours.
 
-    Counters begin at 0 with each iterator, as Prometheus expects of a process that begins anew. labels: put
-    on each of them, to tell loaders apart. May be called from any thread.
+    Counters begin at 0 with each iterator, as Prometheus expects of a process that begins anew. May be called
+    from any thread.
+
+    Args:
+        labels: put on each of the numbers, to tell loaders apart.
     """
     summary = Summary(loader.profile() or {})
     stages = (
@@ -105,11 +108,14 @@ def _escaped(text: str) -> str:
 
 
 class MetricsServer(AbstractContextManager["MetricsServer"]):
-    """Answers GET /metrics on 127.0.0.1:`port` until close(), the end of its `with` block or of the process.
-    `url` says where.
+    """A server that answers GET /metrics on 127.0.0.1:`port` until close(), the end of its `with` block or of
+    the process.
 
     Holds the loader while it serves. Its threads are daemons, and answer while the training loop is in code
     that releases the GIL, or between two of its instructions.
+
+    Attributes:
+        url: the address it answers at.
     """
 
     def __init__(self, loader: Any, port: int = 0, labels: Mapping[str, str] | None = None) -> None:
@@ -144,7 +150,7 @@ class MetricsServer(AbstractContextManager["MetricsServer"]):
         self._thread.start()
 
     def close(self) -> None:
-        """Stops; may be called twice."""
+        """Stop the server; may be called twice."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -154,10 +160,16 @@ class MetricsServer(AbstractContextManager["MetricsServer"]):
 
 
 def serve_metrics(loader: Any, port: int = 0, labels: Mapping[str, str] | None = None) -> MetricsServer:
-    """Serves prometheus(loader, labels) at http://127.0.0.1:PORT/metrics, to this machine alone; port 0: a
-    free one.
+    """Serve prometheus(loader, labels) at http://127.0.0.1:PORT/metrics, to this machine alone.
 
-    Returns a MetricsServer: `url`, `port`, close(), or a `with` block. It holds the loader meanwhile.
-    OSError: the port is taken.
+    Args:
+        port: 0: a free one.
+        labels: see `prometheus`.
+
+    Returns:
+        A MetricsServer: `url`, `port`, close(), or a `with` block. It holds the loader meanwhile.
+
+    Raises:
+        OSError: if the port is taken.
     """
     return MetricsServer(loader, port, labels)

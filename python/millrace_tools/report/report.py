@@ -103,11 +103,14 @@ PathLike = Union[str, os.PathLike[str]]
 
 
 class Report:
-    """Where a loader's time went, up to the call.
+    """The profile of a loader: where its time went, up to the call.
 
-    `profile` is the result of `loader.profile(steps=True)`; `advice` the changes to make, with the verdict at
-    the top as its first line (None: one that follows from the profile alone). str() and print() give plain
-    lines; notebooks draw it.
+    str() and print() give plain lines; notebooks draw it.
+
+    Args:
+        profile: the result of `loader.profile(steps=True)`.
+        advice: the changes to make, with the verdict at the top as its first line. None: a verdict that
+            follows from the profile alone.
     """
 
     def __init__(self, profile: Mapping[str, Any], advice: str | None = None) -> None:
@@ -128,19 +131,23 @@ class Report:
         return loader_page(self.profile, self.advice).html()
 
     def save(self, path: PathLike = "report.html") -> Path:
-        """Writes a page, one file with everything in it. OSError: the folder is missing or cannot be written
-        to.
+        """Write a page, one file with everything in it.
+
+        Raises:
+            OSError: if the folder is missing or cannot be written to.
         """
         return write_whole(path, self.html())
 
     def save_trace(self, path: PathLike = "trace.json") -> Path:
-        """Writes the steps as Chrome's trace events, which ui.perfetto.dev and chrome://tracing draw. OSError
-        as save().
+        """Write the steps as Chrome's trace events, which ui.perfetto.dev and chrome://tracing draw.
+
+        Raises:
+            OSError: as save().
         """
         return write_whole(path, json.dumps(trace_events(self.profile), separators=(",", ":")))
 
     def to_tensorboard(self, writer: Any, step: int, prefix: str = "millrace") -> None:
-        """Gives the numbers to anything with add_scalar(tag, value, step), as torch.utils.tensorboard's
+        """Give the numbers to anything with add_scalar(tag, value, step), as torch.utils.tensorboard's
         SummaryWriter.
         """
         for name, value in scalars(self.summary).items():

@@ -282,7 +282,7 @@ def fingerprint(loader: Any) -> dict[str, Any]:
 
 
 def gather_state(loader: Any) -> dict[str, Any]:
-    """The state of all ranks' loaders as one, the same on each rank: merge_states() of every rank's
+    """Return the state of all ranks' loaders as one, the same on each rank: merge_states() of every rank's
     `loader.state_dict()`.
 
     If torch.distributed is initialised, this is a collective call: all ranks make it, at the same step.
@@ -291,14 +291,19 @@ def gather_state(loader: Any) -> dict[str, Any]:
 
 
 def merge_states(states: Sequence[dict[str, Any]], verify: bool = True) -> dict[str, Any]:
-    """Merge the states of all ranks, in order of rank, into one state for any number of ranks and workers and
-    any batch size.
+    """Merge the states of all ranks into one state for any number of ranks and workers and any batch size.
 
     If each of the new ranks loads it, the rest of the epoch has the same samples in the same global order.
     For map-style datasets in an order that all ranks know: torch's DistributedSampler, the samplers of
-    millrace.samplers, or a single rank. StateError when the states are not of one step of one run, when they
-    hold parts of a single worker (the state of a Stateful dataset, an iterable dataset), or when one is
-    damaged; `verify=False` takes states that were changed on purpose.
+    millrace.samplers, or a single rank.
+
+    Args:
+        states: one of each rank, in order of rank.
+        verify: False takes states that were changed on purpose.
+
+    Raises:
+        StateError: if the states are not of one step of one run, if they hold parts of a single worker (the
+            state of a Stateful dataset, an iterable dataset), or if one is damaged.
     """
     if isinstance(states, dict):
         raise TypeError(
