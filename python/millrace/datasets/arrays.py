@@ -27,21 +27,25 @@ _LOCAL_HEADER = 30
 
 
 class Arrays(StackDataset):
-    """Sample i is {name: row i of that array}; the arrays' first dimensions are equal. A millrace.DataLoader
-    gathers batches natively.
+    """A map-style dataset of arrays: sample i is {name: row i of that array}.
 
-    Args (by name, one per field): a torch tensor on the CPU; a numpy array or memmap; the path of a .npy
-        file, which is mapped; the path of a .npz file, of which the array with the field's name is taken, or
-        "file.npz:name" for another. Arrays that numpy.savez() stored are mapped, those of savez_compressed()
-        are read into memory.
+    The arrays' first dimensions are equal. A millrace.DataLoader gathers batches natively.
 
-    Rows of tensors are tensors; of arrays numpy arrays, or numpy's scalars where an array has one dimension:
-    what torch's default_collate makes the same tensors of. Pickles files as their paths, so that worker
-    processes map them themselves. Batches and samples are copies; a mapped file that is cut short meanwhile
-    is a CorruptDataError.
+    Rows of tensors are tensors. Rows of numpy arrays are numpy arrays, or numpy's scalars where an array has
+    one dimension: torch's default_collate makes the same tensors of them. The dataset pickles files as their
+    paths, so that worker processes map them themselves. Batches and samples are copies.
 
-    Raises ValueError for fields of different lengths, without fields, or with arrays of Python objects;
-    CorruptDataError and OSError for files that cannot be read.
+    Args:
+        **fields: the arrays by name, one per field. Each is a torch tensor on the CPU; a numpy array or
+            memmap; the path of a .npy file, which is mapped; or the path of a .npz file, of which the array
+            with the field's name is taken, or "file.npz:name" for another. Arrays that numpy.savez() stored
+            are mapped, those of savez_compressed() are read into memory.
+
+    Raises:
+        ValueError: if fields have different lengths, if there are no fields, or if an array has Python
+            objects.
+        CorruptDataError, OSError: if a file cannot be read. A mapped file that is cut short later is a
+            CorruptDataError, too.
     """
 
     datasets: dict[str, Any]

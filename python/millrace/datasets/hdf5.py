@@ -24,38 +24,45 @@ Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 
 
 class HDF5(ArrayRows):
-    """Samples {field: row} of datasets in one or more HDF5 files; their rows are counted through.
+    """A map-style dataset of rows of HDF5 files: sample i is {field: row}.
+
+    Rows are counted through, from each file to the next.
 
     >>> ds = millrace.datasets.HDF5("train.h5", fields=["images", "labels"])
     >>> loader = millrace.DataLoader(ds, 256, sampler=ds.shuffled(seed=0), num_workers=4)
 
-    `paths`: a file, several, or a pattern such as "run-*.h5" (sorted). `fields`: paths of datasets within the
-        files, a mapping {name in
-    the sample: path}, or one path with rows that are the samples themselves; None: every dataset with rows
-    but coordinates (dimension scales). `select`: slices and numbers for the axes after the first, by the name
-    of an axis (dimension labels and scales, as netCDF-4 files have them), {"lat": slice(0, 64)}, or by field,
-    {"images": (slice(0, 3), 0)}; a number drops its axis; by the name of the first axis, rows are chosen.
-    `window`: a sample is that many successive rows, [window, ...], `stride` rows from the next one
-        (None: `window`).
-    `chunk_rows`: rows that are read together (None: as the datasets are chunked). `cache_bytes`: of chunks
-        that are kept decoded.
-
-    External links are followed: the file that they lead to is read, and watched for changes. None as `fields`
-    follows no link, as h5py's visititems(). Elements that are arrays (HDF5's array types) add their axes to
-    the row's.
+    External links are followed: the file that they lead to is read, and watched for changes. If `fields` is
+    None, no link is followed, as in h5py's visititems(). Elements that are arrays (HDF5's array types) add
+    their axes to the row's.
 
     Numbers of any byte order become tensors of their dtype; bool (HDF5's enum) bool, complex numbers complex;
-    other enums their numbers; text str; records (compound types) dicts. What was never written is the
-    dataset's fill value.
+    other enums their numbers; text str; records (compound types) dicts. Parts that were never written have
+    the dataset's fill value.
 
-    Where the chunks lie is asked of h5py once, here; no handle stays open, so the dataset can be forked and
-    pickled. Contiguous datasets are mapped, and their rows gathered like rows in memory. Chunks that are
+    The dataset asks h5py once, here, where the chunks lie. No handle stays open, so the dataset can be forked
+    and pickled. Contiguous datasets are mapped, and their rows gathered like rows in memory. Chunks that are
     plain, deflated (gzip), shuffled or checksummed (fletcher32, verified) are read natively, at once by all
-    threads; what else there is goes through h5py, one thread at a time: `readers` says which, and why.
+    threads. All other chunks go through h5py, one thread at a time: `readers` says which, and why.
 
-    Errors: UnavailableError without h5py; FileNotFoundError; CorruptDataError for a file that is no HDF5
-    file, cut short or changed since, and for a damaged chunk, with file, dataset and rows; ValueError for
-    fields that are missing or differ in length.
+    Args:
+        paths: a file, several, or a pattern such as "run-*.h5" (sorted).
+        fields: paths of datasets within the files, a mapping {name in the sample: path}, or one path with
+            rows that are the samples themselves. None: every dataset with rows but coordinates (dimension
+            scales).
+        select: slices and numbers for the axes after the first. Either by the name of an axis (dimension
+            labels and scales, as netCDF-4 files have them), {"lat": slice(0, 64)}, or by field, {"images":
+            (slice(0, 3), 0)}. A number drops its axis. By the name of the first axis, rows are chosen.
+        window: a sample is that many successive rows, [window, ...].
+        stride: rows from the beginning of one window to that of the next. None: `window`.
+        chunk_rows: rows that are read together. None: as the datasets are chunked.
+        cache_bytes: bytes of chunks that are kept decoded.
+
+    Raises:
+        UnavailableError: if h5py is missing.
+        FileNotFoundError: if a file is missing.
+        CorruptDataError: if a file is no HDF5 file, or was cut short or changed since, and if a chunk is
+            damaged: with file, dataset and rows.
+        ValueError: if fields are missing or differ in length.
     """
 
     def __init__(
@@ -100,9 +107,14 @@ class HDF5(ArrayRows):
 
     @property
     def mapped_tables(self) -> list[list[tuple[np.ndarray, MappedFile]]] | None:
-        """Per field, an array [samples, ...] over each file that has some, and the mapping it lies in; None
-        unless all datasets are contiguous, whole and of this machine's byte order. Changed files are
-        CorruptDataError.
+        """The arrays of each field in mapped files.
+
+        Returns:
+            Per field, an array [samples, ...] over each file that has some, and the mapping it lies in. None
+            unless all datasets are contiguous, whole and of this machine's byte order.
+
+        Raises:
+            CorruptDataError: if a file has changed.
         """
         if self._maps is None:
             return None

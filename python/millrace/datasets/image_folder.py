@@ -35,6 +35,8 @@ class ImageFolder(torch.utils.data.Dataset):
     millrace.DataLoader; everything else runs in Python as torchvision's ImageFolder would run it. Millions of
     files take tens of MB.
 
+    An assignment to an attribute counts from the next iterator.
+
     Args:
         root: folder that holds one folder per class.
         transform: takes the picture (a PIL image in mode RGB). None: items are PIL images.
@@ -47,15 +49,18 @@ class ImageFolder(torch.utils.data.Dataset):
         exif: turn pictures upright as their EXIF orientation asks, before the transform. torchvision never
             does.
 
-    Attributes: `root`, `classes` (sorted names), `class_to_idx`, `samples` and `imgs` ((path, class index)
-    pairs), `targets` (class indices), `loader`, `extensions`, `transform`, `target_transform`. `samples`,
-    `imgs` and `targets` read like lists but are not written into: assign a new list, which is copied. An
-    assignment counts from the next iterator.
+    Attributes:
+        root, loader, extensions, transform, target_transform: from the arguments of these names.
+        classes: names of the classes, sorted.
+        class_to_idx: {class name: class index}.
+        samples, imgs: (path, class index) pairs. They read like lists but are not written into: assign a new
+            list, which is copied.
+        targets: class indices; read and assigned like `samples`.
 
     Raises:
-        FileNotFoundError: no such root, no class folder in it, or a class without a valid file.
-        ValueError: `is_valid_file` together with other than the default `extensions`; `exif=True` with a
-            `loader`.
+        FileNotFoundError: if there is no such root, no class folder in it, or a class without a valid file.
+        ValueError: if `is_valid_file` is given together with other than the default `extensions`, or
+            `exif=True` with a `loader`.
     """
 
     def __init__(
@@ -107,8 +112,9 @@ class ImageFolder(torch.utils.data.Dataset):
             )
 
     def find_classes(self, directory: Folder) -> tuple[list[str], dict[str, int]]:
-        """The class names and their numbers. Override to choose other classes; listing then runs in
-        Python.
+        """The class names and their numbers.
+
+        Override to choose other classes; listing then runs in Python.
         """
         return folder_listing.find_classes(directory)
 
@@ -120,7 +126,7 @@ class ImageFolder(torch.utils.data.Dataset):
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
     ) -> list[tuple[str, int]]:
-        """(path, class index) of every valid file. Override to list differently."""
+        """The (path, class index) of every valid file. Override to list differently."""
         if class_to_idx is None:
             raise ValueError("The class_to_idx parameter cannot be None.")
         return folder_listing.make_dataset(directory, class_to_idx, extensions, is_valid_file, allow_empty)
@@ -209,12 +215,21 @@ class ImageFolder(torch.utils.data.Dataset):
         occurrence: int = 0,
         size: int | tuple[int, int] | None = None,
     ) -> tuple[torch.Tensor, Any]:
-        """(tensor (C, H, W), target) exactly as a millrace.DataLoader with that `loader.seed` gives it in
-        that `loader.epoch`. The tensor is an array where the transform ends with timm's ToNumpy.
+        """The sample exactly as a millrace.DataLoader with that `loader.seed` gives it in that
+        `loader.epoch`.
 
-        `occurrence`: how often the sampler chose `index` earlier in the epoch. `size`: of the batch, where
-        the transform has a transforms.RandomBatchSize: one of its sizes, else ValueError. UnavailableError
-        says why when the transform is not native.
+        Args:
+            index: the sample's.
+            seed, epoch: the loader's.
+            occurrence: how often the sampler chose `index` earlier in the epoch.
+            size: of the batch, where the transform has a transforms.RandomBatchSize: one of its sizes.
+
+        Returns:
+            (tensor (C, H, W), target). The tensor is an array where the transform ends with timm's ToNumpy.
+
+        Raises:
+            UnavailableError: if the transform is not native; says why.
+            ValueError: if `size` is none of the sizes.
         """
         position = checked_index(index, len(self))
         made, engine = self._require_engine()
@@ -232,29 +247,38 @@ class ImageFolder(torch.utils.data.Dataset):
     ) -> list[dict]:
         """The random decisions that `at(...)` makes, one dict per transform that decided something, in order.
 
-        {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the
-        picture at that point, the former with its "interpolation"; {"op": "horizontal_flip" or
-        "vertical_flip", "flip": bool}; {"op": "exif_transpose", "orientation": 1..8}; {"op": "color_jitter",
-        "order": names of properties, and each of them with its factor (hue: turns)};
-        {"op": "random_grayscale", "applied": bool}; {"op":
-        "random_rotation", "angle", "inverse"}; {"op": "random_affine", "angle", "translate": (x, y) in
-        pixels, "scale", "shear": (x, y), "inverse"}, angles in degrees as torchvision.transforms.functional
-        takes them, "inverse" the six numbers for PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in
-        pixels; {"op": "augment_policy", "ops": those applied, each {"kind", "value"} and of maps "inverse"
-        and "interpolation"}; {"op": "random_erasing", "applied", "top", "left", "height", "width"}.
+        The arguments are those of `at`.
+
+        Returns:
+            {"op": "random_resized_crop" or "random_crop", "top", "left", "height", "width"} in pixels of the
+            picture at that point, the former with its "interpolation"; {"op": "horizontal_flip" or
+            "vertical_flip", "flip": bool}; {"op": "exif_transpose", "orientation": 1..8}; {"op":
+            "color_jitter", "order": names of properties, and each of them with its factor (hue: turns)};
+            {"op": "random_grayscale", "applied": bool}; {"op": "random_rotation", "angle", "inverse"}; {"op":
+            "random_affine", "angle", "translate": (x, y) in pixels, "scale", "shear": (x, y), "inverse"},
+            angles in degrees as torchvision.transforms.functional takes them, "inverse" the six numbers for
+            PIL.Image.transform; {"op": "gaussian_blur", "sigma"} in pixels; {"op": "augment_policy", "ops":
+            those applied, each {"kind", "value"} and of maps "inverse" and "interpolation"}; {"op":
+            "random_erasing", "applied", "top", "left", "height", "width"}.
         """
         made, engine = self._require_engine()
         return engine.draw(checked_index(index, len(self)), seed, epoch, occurrence, _form(made, size))
 
     def native(self) -> _core.ImageDataset:
-        """This dataset as the engine reads it. UnavailableError says why when it cannot."""
+        """This dataset as the engine reads it.
+
+        Raises:
+            UnavailableError: if the engine cannot read it; says why.
+        """
         if self.target_transform is not None:
             raise UnavailableError("target_transform is a Python function, which the engine does not call")
         return self._require_engine()[1]
 
     def file_table(self) -> tuple[_core.PathTable, np.ndarray]:
-        """For the planner: the paths, and the labels, int64 of shape (samples,). NotLowered when the samples
-        are others.
+        """The paths, and the labels, int64 of shape (samples,), for the planner.
+
+        Raises:
+            NotLowered: if the samples are others.
         """
         if self._odd_targets is not None:
             raise NotLowered(_odd_targets_message(len(self._odd_targets), len(self)))

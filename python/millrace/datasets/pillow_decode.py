@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 def pil_loader(path: str | os.PathLike[str]) -> Image.Image:
-    """The picture in `path`, in mode RGB. CorruptDataError names the file when it cannot be decoded."""
+    """The picture in `path`, in mode RGB.
+
+    Raises:
+        CorruptDataError: if the file cannot be decoded; names the file.
+    """
     return open_picture(path)
 
 
@@ -103,11 +107,16 @@ class PillowDecoder(PillowLimits):
 
 
 def decode_with_pillow(data: bytes, path: str) -> tuple[np.ndarray, int]:
-    """The engine's fallback: (H, W, 3) uint8 pixels as Image.open(...).convert("RGB") gives them, and the
-    EXIF orientation 1..8.
+    """Decode a picture with Pillow: the engine's fallback.
 
-    `data`: the bytes of a picture. Palettes and transparency follow Pillow's rules, and so does the limit on
-    pixels. The engine names `path` in what this raises.
+    Palettes and transparency follow Pillow's rules, and so does the limit on pixels.
+
+    Args:
+        data: the bytes of a picture.
+        path: the engine names it in the errors of this function.
+
+    Returns:
+        (H, W, 3) uint8 pixels as Image.open(...).convert("RGB") gives them, and the EXIF orientation 1..8.
     """
     from PIL import ExifTags, Image, UnidentifiedImageError
 

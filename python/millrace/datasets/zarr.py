@@ -11,29 +11,34 @@ from .array_files.zarr_arrays import read_metadata
 
 
 class Zarr(ArrayRows):
-    """Samples {field: row} of the arrays of one or more Zarr groups; their rows are counted through.
+    """A map-style dataset of rows of Zarr arrays, in one or more groups: sample i is {field: row}.
+
+    Rows are counted through, from each group to the next.
 
     >>> north = {"lat": slice(0, 64)}
     >>> ds = millrace.datasets.Zarr("s3://bucket/era5.zarr", ["t2m"], window=8, stride=1, select=north)
     >>> loader = millrace.DataLoader(ds, 64, sampler=ds.shuffled(buffer_chunks=8, seed=0), num_workers=4)
 
-    `groups`: a folder, a URL (s3, gs, az, http(s); whatever fsspec reads), an open zarr Group, Array or
-    store; an xarray Dataset or DataArray, a dask array, or a dict of these; or a list, in that order.
-    `fields`, `select`, `window`, `stride`, `chunk_rows`, `cache_bytes` as in HDF5; axes have the names that
-    xarray writes (v2's _ARRAY_DIMENSIONS, v3's dimension_names). `store_options` go to the constructor of
-    obstore's store, or of fsspec's file system.
-
     Chunks of samples are the arrays' own along the first axis (of sharded arrays, their shards), so that
     shuffled() reads each once: the order of chunks is shuffled, then the samples of `buffer_chunks` at a
-    time. Chunks that nobody wrote are the fill value.
+    time. Chunks that were never written have the fill value.
 
-    Arrays in local folders are read by tensorstore when it is installed, without the GIL; all others by
-    zarr-python 3; xarray's and dask's in the thread that reads, without a pool of theirs. `readers` says
+    Arrays in local folders are read by tensorstore when it is installed, without the GIL. All others are read
+    by zarr-python 3; xarray's and dask's in the thread that reads, without a pool of theirs. `readers` says
     which.
 
-    Errors: UnavailableError without zarr; FileNotFoundError; CorruptDataError for metadata or chunks that
-    cannot be read, with store, array, chunk and rows; ValueError for fields that are missing or differ in
-    length.
+    Args:
+        groups: a folder, a URL (s3, gs, az, http(s); whatever fsspec reads), an open zarr Group, Array or
+            store; an xarray Dataset or DataArray, a dask array, or a dict of these; or a list, in that order.
+        fields, select, window, stride, chunk_rows, cache_bytes: as in `HDF5`. Axes have the names that xarray
+            writes (v2's _ARRAY_DIMENSIONS, v3's dimension_names).
+        store_options: for the constructor of obstore's store, or of fsspec's file system.
+
+    Raises:
+        UnavailableError: if zarr is missing.
+        FileNotFoundError: if a group is missing.
+        CorruptDataError: if metadata or chunks cannot be read: with store, array, chunk and rows.
+        ValueError: if fields are missing or differ in length.
     """
 
     def __init__(

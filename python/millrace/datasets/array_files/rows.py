@@ -165,7 +165,7 @@ class ArrayRows(ChunkedDataset):
         )
 
     def chunk_bytes(self, number: int) -> int:
-        """What read_chunk() occupies; text is estimated."""
+        """The bytes that read_chunk() occupies; text is estimated."""
         file, _, rows, _ = self._rows_of_chunk(number)
         return rows * sum(map(_row_bytes, file.sources, file.cuts))
 

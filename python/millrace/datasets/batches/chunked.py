@@ -73,21 +73,26 @@ class ChunkedDataset(BatchDataset):
         self._own = PerProcess(_ChunkMaker)  # makes ds[i]
 
     def read_chunk(self, number: int) -> Sequence[Any]:
-        """One column for each field: an array of shape (rows, *field.shape), rows dense, or an object with
-        take(rows) -> list and nbytes.
+        """Read one chunk. Any thread, several at once.
 
-        Any thread, several at once; what it returns is not changed by anybody. Errors name the file and the
-        chunk.
+        The result is changed by nobody.
+
+        Returns:
+            One column for each field: an array of shape (rows, *field.shape), rows dense, or an object with
+            take(rows) -> list and nbytes. Errors name the file and the chunk.
         """
         raise NotImplementedError
 
     def chunk_bytes(self, number: int) -> int:
-        """What read_chunk(number) will occupy, about."""
+        """The bytes that read_chunk(number) will occupy, about."""
         raise NotImplementedError
 
     def laid_out(self, values: Sequence[Any], sequence: type) -> Any:
-        """One value for each field as a sample has them, or as a batch has; `sequence`: what values without
-        names go into.
+        """One value for each field as a sample has them, or as a batch has.
+
+        Args:
+            values: one for each field.
+            sequence: the type that values without names go into.
         """
         if self.layout == "dict":
             return {field.name: value for field, value in zip(self.fields, values)}
@@ -110,15 +115,23 @@ class ChunkedDataset(BatchDataset):
         return 4 * (len(self) // chunks) if chunks else 0
 
     def shuffled(self, buffer_chunks: int = 8, seed: int = 0, **ranks: Any) -> samplers.ChunkShuffle:
-        """The sampler to shuffle by: chunks in random order, samples permuted within about `buffer_chunks` of
-        them at a time, so that each chunk is decoded once in an epoch. The cache should hold twice as many.
-        `ranks`: num_replicas, rank, drop_last.
+        """The sampler to shuffle by: chunks in random order, samples permuted within some of them at a time.
+
+        Each chunk is decoded once in an epoch. The cache should hold twice as many chunks as `buffer_chunks`.
+
+        Args:
+            buffer_chunks: samples are permuted within about so many chunks at a time.
+            seed: of the order.
+            **ranks: num_replicas, rank, drop_last.
         """
         return samplers.ChunkShuffle(self.chunk_lengths, buffer_chunks, seed, **ranks)
 
     def budget(self) -> int:
-        """Bytes of decoded chunks that one iterator may keep: `cache_bytes`, or an eighth of what memory is
-        left, shared among the ranks of the node and the workers of a loader.
+        """The bytes of decoded chunks that one iterator may keep.
+
+        Returns:
+            `cache_bytes`, or an eighth of the memory that is left, shared among the ranks of the node and the
+            workers of a loader.
         """
         if self.cache_bytes is not None:
             return self.cache_bytes

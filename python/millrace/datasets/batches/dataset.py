@@ -91,22 +91,23 @@ class BatchDataset(Dataset):
         raise NotImplementedError
 
     def batches_at_once(self, batch_size: int) -> int:
-        """How many batches of so many samples a thread should make in one go, where each is too little work
-        to be handed over alone.
+        """The number of batches of so many samples that a thread should make in one go.
+
+        It is above 1 where each batch is too little work to be handed over alone.
         """
         return 1
 
     def knows_collate(self, collate_fn: Any) -> bool:
-        """Whether a maker makes what this function, which is not default_collate, would."""
+        """Whether a maker makes the batch that this function, which is not default_collate, would make."""
         return type(collate_fn) is Pad
 
     def refusal(self) -> str | None:
-        """Why its batches cannot be made in threads, and what to change; None: they can."""
+        """The reason why its batches cannot be made in threads, with the change to make; None: they can."""
         return None
 
     def order_advice(self, sampler: Any) -> str | None:
-        """What a sampler's order costs this dataset and which to use instead; None when there is nothing to
-        say.
+        """The cost of a sampler's order for this dataset, and the order to use instead; None if there is
+        nothing to say.
         """
         return None
 
@@ -121,8 +122,11 @@ class BatchDataset(Dataset):
         return self._samples(self.checked_indices(indices))
 
     def checked_indices(self, indices: Any) -> np.ndarray:
-        """Indices as int64 (n,), counted from the beginning. IndexError for an index out of range, TypeError
-        for one that is no integer.
+        """Indices as int64 (n,), counted from the beginning.
+
+        Raises:
+            IndexError: if an index is out of range.
+            TypeError: if an index is no integer.
         """
         length = len(self)
         if _core.are_indices(indices, length):

@@ -99,14 +99,16 @@ class LineDataset(BatchDataset):
 
     @property
     def file_lengths(self) -> list[int]:
-        """Lines in each file, for samplers that read files from their beginning to their end: ShardShuffle,
+        """Lines in each file, for samplers that read files from beginning to end: ShardShuffle,
         TwoTierShuffle.
         """
         return np.diff(self.files.ends, prepend=0).tolist()
 
     def save_indexes(self) -> None:
-        """Writes each local file's index beside it, as `path.lines`, where all users of the file find it.
-        OSError where that cannot be.
+        """Write each local file's index beside it, as `path.lines`, where all users of the file find it.
+
+        Raises:
+            OSError: if that cannot be.
         """
         self.files.save_indexes()
 
@@ -125,13 +127,21 @@ class JSONL(LineDataset):
     millrace.DataLoader makes its batches natively: lines of a batch are read together, parsed by simdjson and
     written into the batch's tensors.
 
-    The place of every line is found by a walk over the file at memory speed, the first time; the index (4
+    The place of every line is found by a walk over the file at memory speed, the first time. The index (4
     bytes a line) is kept beside the file, if save_indexes() put it there, or in the user's cache folder, and
     made anew when the file is another one (by size, times and inode; in a store by ETag or date). A file that
     changes under the dataset is a CorruptDataError. Blank lines are no samples. \\r\\n, a missing last
     newline and a UTF-8 byte order mark are fine. Files packed by gzip or zstd are unpacked once, into the
     cache folder (`index_dir`), as only plain files can be read anywhere; `JSONLStream` reads them as they
     are.
+
+    In a sample, numbers are int, float or bool where these become int64, float64 and bool in a batch, else
+    numpy scalars; lists are tensors. Batches are those that default_collate() makes of samples. Keys that no
+    field names are passed over; where fields=None found the fields, a line with another key is a bad one. Of
+    equal keys the last one counts. NaN and Infinity are read as json reads them, at json's speed, and so are
+    lines with integers beyond 64 bits.
+
+    With on_error="skip" or "replace" of the DataLoader bad lines are left out or replaced.
 
     Args:
         paths: "train-{000..127}.jsonl", several of them joined by "::", or any iterable of paths and URLs
@@ -148,18 +158,13 @@ class JSONL(LineDataset):
         index_dir: in place of the user's cache folder, for indexes and unpacked files.
         max_line_bytes: longer lines are bad ones, and not read.
         progress: True: says on stderr how far the making of an index is, every few seconds; or a function
-        (what, bytes done, of how many). cache_dir, cache_size, memory, store_options: how files in stores are
-        read, as in WebDataset.
+            (what, bytes done, of how many).
+        cache_dir, cache_size, memory, store_options: how files in stores are read, as in `WebDataset`.
 
-    In a sample, numbers are int, float or bool where that is what int64, float64 and bool become in a batch,
-    else numpy scalars; lists are tensors. Batches are what default_collate() makes of samples. Keys that no
-    field names are passed over; where fields=None found the fields, a line with another key is a bad one. Of
-    equal keys the last one counts. NaN and Infinity are read as json reads them, at json's speed, and so are
-    lines with integers beyond 64 bits.
-
-    CorruptDataError for a bad line (no JSON, no UTF-8, a field that is missing, null or of another type),
-    with file, line and byte; with on_error="skip" or "replace" of the DataLoader such lines are left out or
-    replaced. FileNotFoundError and the like for files.
+    Raises:
+        CorruptDataError: if a line is bad (no JSON, no UTF-8, a field that is missing, null or of another
+            type), with file, line and byte; or if a file changes.
+        FileNotFoundError: if there is no such file, and the like for other faults of files.
     """
 
     def __init__(
@@ -208,10 +213,14 @@ class JSONL(LineDataset):
         return self._reader(self.files.lines, [column.native for column in columns], closed)
 
     def read_columns(self, indices: np.ndarray, tensors: list[torch.Tensor] | None = None) -> list[Any]:
-        """For each field what a batch of these lines has: a tensor, or a list of str, tensors or objects. Any
-        thread.
+        """For each field the values of a batch of these lines. Any thread.
 
-        tensors: to be filled, for the fields of numbers, with a row for each line.
+        Args:
+            indices: the lines.
+            tensors: to be filled, for the fields of numbers, with a row for each line.
+
+        Returns:
+            A tensor, or a list of str, tensors or objects, for each field.
         """
         if tensors is None:
             tensors = [
@@ -255,12 +264,13 @@ class Lines(LineDataset):
     """Text files as a map-style dataset of str: sample i is line i, without its newline (\\n or \\r\\n).
 
     Args:
-        paths: as in JSONL, and so are index_dir, progress, max_line_bytes, cache_dir, cache_size, memory,
-            store_options.
+        paths, index_dir, progress, max_line_bytes, cache_dir, cache_size, memory, store_options: as in
+            `JSONL`.
         keep_blank: whether empty lines, and those of blanks only, are samples.
         errors: the treatment of bytes that are no UTF-8, by bytes.decode()'s names.
 
-    CorruptDataError for lines that are too long, or no UTF-8.
+    Raises:
+        CorruptDataError: if a line is too long, or no UTF-8.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class JSONLStream(ShardChain):
     """Files with one JSON object a line, from first to last: an IterableDataset of dicts, as JSONL's samples.
 
     Plain files and those packed by gzip or zstd (told by their first bytes), here or in stores. A file is
-    what a shard is to `WebDataset`, and a line what a sample is: ranks and workers divide the files, or the
+    treated as a shard of a `WebDataset`, and a line as a sample: ranks and workers divide the files, or the
     lines where there are too few files; the fluent methods (.shuffle(), .map(), .select(), .batched(),
     .with_epoch(), ...) append stages; the same seed gives the same order, and state_dict() is a place in it,
     exact to the line.
@@ -33,16 +33,18 @@ class JSONLStream(ShardChain):
     >>> lines = lines.shuffle(10_000)
 
     Args:
-        paths, fields, max_line_bytes, cache_dir, cache_size, memory, store_options: as in JSONL.
+        paths, fields, max_line_bytes, cache_dir, cache_size, memory, store_options: as in `JSONL`.
         shuffle_files: the files in random order, another one in each epoch, the same on all ranks.
         handler: decides about bad lines and files that cannot be read (webdataset's handlers:
             `warn_and_continue`, ...); the default raises. After a bad line the stream goes on with the next
             one.
-        nodesplitter, workersplitter: as in WebDataset.
+        nodesplitter, workersplitter: as in `WebDataset`.
         empty_check: a reader that finds no line in its files raises ValueError.
         seed: of all shuffles; the same on all ranks. None: WDS_SEED of the environment, or 0.
 
-    CorruptDataError for a bad line or a damaged file, with file, line and byte (of the unpacked file).
+    Raises:
+        CorruptDataError: if a line is bad or a file damaged, with file, line and byte (of the unpacked file).
+        ValueError: if a reader finds no line, unless `empty_check` is False.
     """
 
     kind = "files of lines"
@@ -82,8 +84,9 @@ class JSONLStream(ShardChain):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The fields, as they are read; where none were named, by a look at the first lines of the first
-        file.
+        """The fields, as they are read.
+
+        If none were named, they come from a look at the first lines of the first file.
         """
         if self._columns is None:
             source = open_shard(self.urls[0], self.shards.stores)

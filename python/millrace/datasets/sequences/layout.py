@@ -16,13 +16,17 @@ from .documents import TokenArray
 
 
 def document_mask(document_ids: torch.Tensor) -> torch.Tensor:
-    """The attention mask: each token may attend to itself and to earlier tokens of the same document. Padding
-    is treated as a document.
+    """The attention mask: each token may attend to itself and to earlier tokens of the same document.
 
-    document_ids: int [batch, length], or [length], as PackedSequences(document_ids=True) has them. Returns
-    bool [batch, 1, length, length], or [length, length], for scaled_dot_product_attention(attn_mask=...):
-    batch x heads x queries x keys. length² bytes per row; for long rows take document_mask_mod() or
-    cu_seqlens().
+    Padding is treated as a document. The mask takes length² bytes per row; for long rows take
+    document_mask_mod() or cu_seqlens().
+
+    Args:
+        document_ids: int [batch, length], or [length], as PackedSequences(document_ids=True) has them.
+
+    Returns:
+        bool [batch, 1, length, length], or [length, length], for scaled_dot_product_attention(attn_mask=...):
+        batch x heads x queries x keys.
     """
     same = document_ids.unsqueeze(-1) == document_ids.unsqueeze(-2)
     mask = same.tril_()
@@ -30,11 +34,12 @@ def document_mask(document_ids: torch.Tensor) -> torch.Tensor:
 
 
 def document_mask_mod(document_ids: torch.Tensor) -> Callable[..., torch.Tensor]:
-    """The same for torch.nn.attention.flex_attention, which never holds the mask:
+    """The mask of `document_mask()` for torch.nn.attention.flex_attention, which never holds the mask.
 
     >>> mask = create_block_mask(document_mask_mod(ids), batch, None, length, length)
 
-    document_ids: int [batch, length], on the device of the attention.
+    Args:
+        document_ids: int [batch, length], on the device of the attention.
     """
 
     def mask_mod(
@@ -46,12 +51,16 @@ def document_mask_mod(document_ids: torch.Tensor) -> Callable[..., torch.Tensor]
 
 
 def cu_seqlens(position_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """(where sequences begin in the concatenated rows, int32 [sequences + 1]; the longest one's tokens): the
-    arguments of flash attention's interface for sequences of different lengths (flash_attn_varlen_func,
-    torch.nn.attention.varlen).
+    """The arguments of flash attention's interface for sequences of different lengths.
 
-    position_ids: int [batch, length] or [length]; a sequence begins where they are 0. Of tensors on a device,
-        this waits for it.
+    The interface is flash_attn_varlen_func, or torch.nn.attention.varlen.
+
+    Args:
+        position_ids: int [batch, length] or [length]; a sequence begins where they are 0. Of tensors on a
+            device, this waits for it.
+
+    Returns:
+        (where sequences begin in the concatenated rows, int32 [sequences + 1]; the longest one's tokens).
     """
     flat = position_ids.reshape(-1)
     begins = torch.nonzero(flat == 0).squeeze(1).to(torch.int32)

@@ -23,8 +23,14 @@ class PackedSequences(BatchDataset):
     models without padding.
 
     Sample i is a dict: input_ids, labels and position_ids, int64 [length], and document_ids, int32 [length],
-    as they are wanted. How many rows there are (`len()`) is the same in every epoch, so any sampler goes with
-    it, and states are the sampler's.
+    as they are wanted. The number of rows (`len()`) is the same in every epoch, so any sampler goes with it,
+    and states are the sampler's.
+
+    Documents without tokens are left out. `efficiency` is the share of tokens that are no padding, report()
+    says more.
+
+    For flash attention, `collate_fn=dataset.collate` adds cu_seqlens, int32 [sequences + 1], and max_seqlen
+    to each batch.
 
     Args:
         documents: (flat tokens, offsets): one array [n] of integers, mapped from a file or in memory, and
@@ -44,7 +50,7 @@ class PackedSequences(BatchDataset):
         document_ids: 0, 0, 1, ... by document of the row, -1 in the padding; for document_mask().
         cross_document_loss: False: where a document ends the label is `ignore_index` ("same": where one
             begins). True: labels know no documents.
-        pad_id, ignore_index: what fills the row's end, in input_ids and in labels.
+        pad_id, ignore_index: the values that fill the row's end, in input_ids and in labels.
         max_documents_per_pack: at most so many in a row.
         window: documents that best_fit puts in order together. More: a bit fuller; fewer: more random
             company.
@@ -55,15 +61,10 @@ class PackedSequences(BatchDataset):
             "raise" ValueError at once.
         vocab_size: ids that are not below it are a CorruptDataError, when a batch has one. None: no check.
 
-    Documents without tokens are left out. `efficiency` is the share of tokens that are no padding, report()
-    says more.
-
-    For flash attention, `collate_fn=dataset.collate` adds cu_seqlens, int32 [sequences + 1], and max_seqlen
-    to each batch.
-
-    ValueError: arguments that are none of these, offsets that fall or point outside their tokens, documents
-        that hold no integers.
-    CorruptDataError, in a batch: an id outside the vocabulary; a mapped file that somebody cut short.
+    Raises:
+        ValueError: if arguments are none of these, offsets fall or point outside their tokens, or documents
+            hold no integers.
+        CorruptDataError: in a batch, if an id lies outside the vocabulary, or if a mapped file was cut short.
     """
 
     def __init__(
@@ -124,8 +125,9 @@ class PackedSequences(BatchDataset):
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Which documents keep company from here on, by (seed, epoch); to be called where the sampler's is,
-        also when a run goes on.
+        """Set the epoch: which documents keep company from here on, by (seed, epoch).
+
+        To be called where the sampler's is, also when a run goes on.
         """
         self._epoch[0] = checked_number("epoch", epoch)
 
@@ -136,15 +138,20 @@ class PackedSequences(BatchDataset):
         return self._packing.report()["tokens"] / total if total else 1.0
 
     def report(self) -> dict[str, Any]:
-        """packs; documents in them, and pieces of these; tokens, separators included; fill, as `efficiency`;
-        of the documents, those that were split, and cut with cut_tokens left out; and those that are in no
-        pack: skipped, too long, and empty.
+        """A summary of the packing.
+
+        Returns:
+            packs; documents in them, and pieces of these; tokens, separators included; fill, as `efficiency`;
+            of the documents, those that were split, and cut with cut_tokens left out; and those that are in
+            no pack: skipped, too long, and empty.
         """
         return {**self._packing.report(), "fill": self.efficiency}
 
     def packed(self, index: int) -> list[tuple[int, int, int]]:
-        """What lies in row `index` of this epoch: (document, its first token here, tokens) of each piece,
-        separators counted.
+        """The documents that lie in row `index` of this epoch.
+
+        Returns:
+            (document, its first token here, tokens) of each piece, separators counted.
         """
         rows = self.checked_indices([index])
         return [tuple(row[1:]) for row in self._epoch_order().pieces(rows).tolist()]
@@ -153,8 +160,13 @@ class PackedSequences(BatchDataset):
         return _PackMaker(self, options)
 
     def collate(self, samples: Sequence[dict[str, torch.Tensor]]) -> dict[str, Any]:
-        """For `collate_fn`: the batch, with "cu_seqlens" (int32, where sequences begin in its concatenated
-        rows; padding is a sequence) and "max_seqlen" (the longest one's tokens). Needs position_ids.
+        """The batch of these samples, with the arguments of flash attention, for `collate_fn`.
+
+        Needs position_ids.
+
+        Returns:
+            The batch, with "cu_seqlens" (int32, where sequences begin in its concatenated rows; padding is a
+            sequence) and "max_seqlen" (the longest one's tokens).
         """
         if not self.layout.position_ids:
             raise ValueError(

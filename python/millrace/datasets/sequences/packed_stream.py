@@ -23,28 +23,31 @@ _ROWS_AT_ONCE = 16
 
 
 class PackedStream(IterableDataset):
-    """As PackedSequences, of documents that only come one after the other: WebDatasets, JSON lines,
-    generators.
+    """Rows as those of `PackedSequences`, of documents that only come one after the other: WebDatasets, JSON
+    lines, generators.
 
     `window` documents are held at a time and packed. Of each window's rows the emptiest is not given out: its
     documents go to the next window, so that none but the last row of all is left half empty.
-
-    source: an iterable of documents, or a map-style dataset, gone through in order; a document is a list,
-        array or tensor of ints [n], or a dict or tuple that has it in `field`. WebDatasets share their shards
-        among ranks and workers. Of a source that is no IterableDataset, n worker processes take every n-th
-        document each; ranks should each have their own.
-    window: documents; with strategy="concat" the memory that is needed grows with it, and nothing else
-        depends on it.
-    seed: rows of a window come in a random order, as a function of (seed, epoch, window); None: as they were
-        begun.
-    length, separator, layout and the others: as those of `PackedSequences`; samples are the same.
 
     state_dict() is the position after the last sample that was given: the source's own state at the window's
     beginning, if it has one, else how many documents of it to pass over; the few tokens that came from the
     window before; how many rows were given. A DataLoader's state has it for each worker.
 
-    ValueError, with the document's number: it holds something else than integers, lacks the field, or is too
-    long for too_long="raise".
+    Args:
+        source: an iterable of documents, or a map-style dataset, gone through in order; a document is a list,
+            array or tensor of ints [n], or a dict or tuple that has it in `field`. WebDatasets share their
+            shards among ranks and workers. Of a source that is no IterableDataset, n worker processes take
+            every n-th document each; ranks should each have their own.
+        field: the name or place of the tokens in a document that is a dict or tuple.
+        window: documents; with strategy="concat" the memory that is needed grows with it, and nothing else
+            depends on it.
+        seed: rows of a window come in a random order, as a function of (seed, epoch, window); None: as they
+            were begun.
+        length, strategy, separator, **layout: as those of `PackedSequences`; samples are the same.
+
+    Raises:
+        ValueError: if a document holds something else than integers, lacks the field, or is too long for
+            too_long="raise"; with the document's number.
     """
 
     def __init__(
@@ -89,8 +92,9 @@ class PackedStream(IterableDataset):
         return own if isinstance(own, int) else self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iterator's rows come in this epoch's order, and so do the source's documents, if it has
-        epochs.
+        """Set the epoch of the next iterator: its rows come in this epoch's order.
+
+        The source's documents do so, too, if it has epochs.
         """
         self._epoch = checked_number("epoch", epoch)
         if callable(getattr(self.source, "set_epoch", None)):
@@ -108,8 +112,11 @@ class PackedStream(IterableDataset):
         return _start(self, self.epoch) if self._run is None else self._run.state()
 
     def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
-        """The next iterator goes on there. StateError for a state of something else, or of other arguments,
-        or one that is damaged, as its checksum says, unless `verify` is False.
+        """Let the next iterator go on from `state`.
+
+        Raises:
+            StateError: if the state is of something else, or of other arguments, or damaged, as its checksum
+                says, unless `verify` is False.
         """
         facts = _facts(self)
         if (

@@ -28,11 +28,14 @@ class Tokenized(BatchDataset):
     """A dataset's texts as token ids, made when they are asked for: whole batches of them by millrace's
     DataLoader, in its threads.
 
-    dataset: map-style. Its samples are str, or dicts or tuples with a text in `field`. Sample i is then a
-    dict with "input_ids", int64 [tokens], in place of the text, and the other fields as they are; of a tuple,
-    one with the ids in the text's place.
+    Sample i is a dict with "input_ids", int64 [tokens], in place of the text, and the other fields as they
+    are. Of a tuple, it is a tuple with the ids in the text's place.
+
+    A tokenizers.Tokenizer, transformers' included, encodes without the GIL. Unless the environment variable
+    TOKENIZERS_PARALLELISM is set, it is set to "false": loaders have threads or processes of their own.
 
     Args:
+        dataset: map-style. Its samples are str, or dicts or tuples with a text in `field`.
         tokenizer: a tokenizers.Tokenizer; one of transformers' fast tokenizers; or any function from str to a
             list of ints.
         field: where the text is, by name or by place in the tuple. Samples that are str have none.
@@ -40,14 +43,13 @@ class Tokenized(BatchDataset):
         truncation: whether longer texts are cut; False: ValueError.
         padding: None: samples have the lengths they have, and the loader's collate_fn pads (`pad()` is one).
             "max_length": all samples have that length, and "attention_mask", int64, 1 where there are tokens.
-        pad_id: what padding is; None: the tokenizer's.
+        pad_id: the id in the padding; None: the tokenizer's.
         special_tokens: whether the tokenizer puts its special tokens around a text, where it has any.
         keep_text: whether the text stays in dicts, under its name.
 
-    A tokenizers.Tokenizer, transformers' included, encodes without the GIL. Unless the environment variable
-    TOKENIZERS_PARALLELISM is set, it is set to "false": loaders have threads or processes of their own.
-
-    ValueError: a field that holds no text, with the sample's index.
+    Raises:
+        ValueError: if a field holds no text, with the sample's index; or if a text is longer than
+            `max_length` and `truncation` is False.
     """
 
     def __init__(
@@ -95,7 +97,11 @@ class Tokenized(BatchDataset):
 
     @property
     def pad_id(self) -> int:
-        """What padding is. ValueError when neither it nor the tokenizer says."""
+        """The id in the padding.
+
+        Raises:
+            ValueError: if neither it nor the tokenizer says.
+        """
         found = self._encoder.pad_id() if self._pad_id is None else self._pad_id
         if found is None:
             raise ValueError("the tokenizer has no padding token: give pad_id=")
@@ -103,7 +109,11 @@ class Tokenized(BatchDataset):
 
     def pad(self, multiple_of: int | None = None, values: Mapping[str, int] | None = None) -> Pad:
         """A collate function for dict samples: input_ids filled up to the longest of the batch, and
-        "attention_mask". `values`: what to fill other fields of different lengths with.
+        "attention_mask".
+
+        Args:
+            multiple_of: the length is rounded up to the next multiple, as in `Pad`.
+            values: the fill values of other fields of different lengths.
         """
         filling: dict[str | int, int | float] = {"input_ids": self.pad_id}
         filling.update(values or {})
@@ -114,8 +124,12 @@ class Tokenized(BatchDataset):
         )
 
     def lengths(self) -> np.ndarray:
-        """Tokens of each sample, truncated but not padded: int64 [samples], for LengthGroupedSampler. All are
-        tokenized once, in threads.
+        """The number of tokens of each sample, truncated but not padded, for LengthGroupedSampler.
+
+        All are tokenized once, in threads.
+
+        Returns:
+            int64 [samples].
         """
         if self._lengths is None:
             parts = [
@@ -132,7 +146,7 @@ class Tokenized(BatchDataset):
         return self._lengths
 
     def refusal(self) -> str | None:
-        """Why samples of `dataset` may not be asked for in threads; None: they may."""
+        """The reason why samples of `dataset` may not be asked for in threads; None: they may."""
         dataset = self.dataset
         while type(dataset) is Subset:
             dataset = dataset.dataset

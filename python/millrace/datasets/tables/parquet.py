@@ -92,21 +92,25 @@ class Parquet(TableFiles):
         hive: whether folders named key=value are columns.
         progress: say on stderr how far scans are (True), or call this with (chunks done, chunks).
         checksums: verify the checksums of pages, where the writer put some.
-        cache: a stores.DiskCache, or a folder, for what comes from stores. `store_options`: for obstore or
-            fsspec.
-        cache_bytes: of decoded row groups, for each iterator; None: an eighth of what memory is left.
+        cache: a stores.DiskCache, or a folder, for files that come from stores.
+        store_options: for obstore or fsspec.
+        cache_bytes: of decoded row groups, for each iterator; None: an eighth of the memory that is left.
 
-    Attributes: `schema` (pyarrow's, of the columns read), `fields`, `categories` {column: list of values},
-        `row_groups`, `files`.
+    Attributes:
+        schema: pyarrow's, of the columns read.
+        fields: the values of a sample.
+        categories: {column: list of values}.
+        row_groups: those that have samples.
+        files: names of the files.
 
     Raises:
-        FileNotFoundError: no such file, folder without files, glob without matches, or 404.
-        ValueError: columns that are not there, files that differ in a column's type, rules that do not fit;
-            while reading: a null, a value out of range, a list of another size. It names file, row group,
-            column and row.
-        CorruptDataError: no Parquet file, or a row group that cannot be decoded. With the loader's
+        FileNotFoundError: if there is no such file, no file in a folder, no match of a glob, or a 404.
+        ValueError: if columns are not there, files differ in a column's type, or rules do not fit; while
+            reading, if there is a null, a value out of range or a list of another size. It names file, row
+            group, column and row.
+        CorruptDataError: if a file is no Parquet file, or a row group cannot be decoded. With the loader's
             on_error="skip" the samples of such a row group are left out.
-        UnavailableError: no pyarrow.
+        UnavailableError: if pyarrow is missing.
     """
 
     unit = "row group"

@@ -71,8 +71,11 @@ class Table(Tabular):
         return self._table.select(list(columns)).slice(chunk.first, chunk.rows)
 
     def plain_tables(self) -> list[list[np.ndarray]] | None:
-        """For each field the arrays, of shape (rows, *shape), that its rows lie in; None where a column is
-        not plain numbers without nulls, or a filter leaves rows out.
+        """The arrays that the rows of each field lie in.
+
+        Returns:
+            For each field the arrays, of shape (rows, *shape). None where a column is not plain numbers
+            without nulls, or a filter leaves rows out.
         """
         if (
             self._filter is not None

@@ -217,8 +217,10 @@ class Tabular(ChunkedDataset):
     # --------------------------------------------------------------------------------------------------------
 
     def read_chunk(self, number: int) -> list[Any]:
-        """One column for each of `fields`. CorruptDataError and ValueError name the file, the chunk and the
-        column.
+        """One column for each of `fields`.
+
+        Raises:
+            CorruptDataError, ValueError: with the file, the chunk and the column.
         """
         if number in self._broken:  # a damaged chunk is not decoded again for each of its samples
             raise self._broken[number].with_traceback(None)
@@ -269,7 +271,7 @@ class Tabular(ChunkedDataset):
             raise ValueError(f"{where} cannot be read as {reader.kind}: {error}") from None
 
     def chunk_bytes(self, number: int) -> int:
-        """What the columns of a chunk will occupy: exact for numbers, a guess for text and lists."""
+        """The bytes that a chunk's columns will occupy: exact for numbers, a guess for text and lists."""
         return int(self.chunk_lengths[number]) * self._row_bytes
 
     def laid_out(self, values: Sequence[Any], sequence: type) -> dict[str, Any]:
@@ -296,7 +298,7 @@ class Tabular(ChunkedDataset):
 
     @property
     def schema(self) -> Any:
-        """pyarrow.Schema of the columns that are read, without those made from folder names."""
+        """The pyarrow.Schema of the columns that are read, without those made from folder names."""
         return arrow().schema([self._schema.field(name) for name in self._columns])
 
     def __getstate__(self) -> dict[str, Any]:

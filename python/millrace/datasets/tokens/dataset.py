@@ -29,7 +29,8 @@ class Tokens(Dataset):
     Sample i is (x, y), int64 of shape (length,) each, where y is x one token further on; with targets=None it
     is x alone. Windows begin every `stride` tokens of a file and never cross from one file into the next;
     tokens at a file's end that are too few for a window are left out. A millrace.DataLoader makes whole
-    batches natively: ids are widened straight into the batch's rows.
+    batches natively: ids are widened straight into the batch's rows. The dataset pickles as its arguments:
+    worker processes map the files themselves.
 
     Args:
         paths: a file or several, in order; formats may differ, dtypes not. Raw numbers (nanoGPT's train.bin),
@@ -53,16 +54,20 @@ class Tokens(Dataset):
         ignore_index: the value that "mask" writes.
         out_dtype: torch.int64, or torch.int32 for files with ids that fit.
 
-    Attributes: the arguments, `paths` absolute; `token_count`; `stored_dtype`. A shuffling sampler's order of
-    more than `computed_shuffle_above` windows is computed, not stored (millrace.samplers.RandomSampler). It
-    pickles as its arguments: worker processes map the files themselves.
+    Attributes:
+        paths: the argument, as absolute paths. The other arguments are attributes, too.
+        token_count: the number of tokens in the files.
+        stored_dtype: the dtype of the ids in the files.
+        computed_shuffle_above: a shuffling sampler's order of more windows than this is computed, not stored
+            (millrace.samplers.RandomSampler).
 
     Raises:
-        FileNotFoundError, OSError: a file cannot be opened.
-        CorruptDataError: an empty file, a size that is no whole number of ids, an index that does not fit its
-            data. Later, in a batch: a file that somebody cut short, an id that is not allowed; both with the
-            file's name.
-        ValueError: arguments that contradict each other or the files, and files all too short for one window.
+        FileNotFoundError, OSError: if a file cannot be opened.
+        CorruptDataError: if a file is empty, a size is no whole number of ids, or an index does not fit its
+            data. Later, in a batch, if a file was cut short, or an id is not allowed; both with the file's
+            name.
+        ValueError: if arguments contradict each other or the files, or if all files are too short for one
+            window.
     """
 
     computed_shuffle_above = 2**24
@@ -169,10 +174,16 @@ class Tokens(Dataset):
         return self._samples[[checked_index(index, length) for index in indices]]
 
     def documents(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The documents themselves, for PackedSequences: arrays [n] of ids, mapped (copied for formats of
-        separate records with gaps), and for each int64 [documents + 1], where its documents begin, and its
-        end. Separators stay in the document that they end or begin. ValueError when nothing says where
-        documents begin.
+        """The documents themselves, for PackedSequences.
+
+        Separators stay in the document that they end or begin.
+
+        Returns:
+            Arrays [n] of ids, mapped (copied for formats of separate records with gaps), and for each of them
+            int64 [documents + 1]: the places where its documents begin, and its end.
+
+        Raises:
+            ValueError: if nothing says where documents begin.
         """
         arrays: list[np.ndarray] = []
         offsets: list[np.ndarray] = []
