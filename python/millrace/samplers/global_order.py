@@ -151,7 +151,7 @@ class ShardShuffle(GlobalOrderSampler):
         shard_lengths: samples in each shard; ints [shards].
         seed: the same on all ranks.
         num_replicas, rank: those of the process group or the environment when not given. Neighbouring samples
-        go to different ranks.
+            go to different ranks.
         drop_last: drop what does not divide by num_replicas, instead of repeating from the beginning.
     """
 
@@ -178,10 +178,13 @@ class ShardShuffle(GlobalOrderSampler):
 
 @known()
 class TwoTierShuffle(ShardShuffle):
-    """ShardShuffle's order through a shuffle buffer of `buffer_size` samples: nearly a full shuffle, of files
-    that are read in order.
+    """`ShardShuffle`'s order through a shuffle buffer: nearly a full shuffle, of files that are read in
+    order.
 
-    Other arguments are those of `ShardShuffle`.
+    Other arguments: see `ShardShuffle`.
+
+    Args:
+        buffer_size: samples in the shuffle buffer.
     """
 
     random_access = False
@@ -209,19 +212,22 @@ class TwoTierShuffle(ShardShuffle):
 
 @known()
 class ChunkShuffle(ShardShuffle):
-    """Chunks in random order, and samples in random order within about `buffer_chunks` of them at a time: for
-    chunks decoded whole.
+    """Chunks in random order, and samples in random order within about `buffer_chunks` of them at a time.
 
-    ShardShuffle's order is cut into `streams` equal parts, which are read side by side, and these into
-    windows of as many samples as `buffer_chunks` chunks have on average; each window is permuted. So every
-    chunk is needed within one window, or two neighbouring ones, and can be released after them; a shuffle
-    buffer (TwoTierShuffle) would ask for a chunk's last samples very much later.
+    This is for chunks that are decoded whole. `ShardShuffle`'s order is cut into `streams` equal parts, which
+    are read side by side. These are cut into windows of as many samples as `buffer_chunks` chunks have on
+    average, and each window is permuted. So every chunk is needed within one window, or two neighbouring
+    ones, and can be released after them. A shuffle buffer (`TwoTierShuffle`) would ask for a chunk's last
+    samples very much later.
 
-    chunk_lengths: samples in each chunk; ints [chunks].
-    streams: with one for each rank, every rank has chunks of its own; so None takes num_replicas, and a state
-        brings its number along, so that an epoch goes on under any number of ranks.
+    Other arguments: see `ShardShuffle`.
 
-    Other arguments are those of `ShardShuffle`.
+    Args:
+        chunk_lengths: samples in each chunk; ints [chunks].
+        buffer_chunks: chunks of average length that fill a window.
+        streams: the number of parts. With one for each rank, every rank has chunks of its own; so None takes
+            num_replicas, and a state brings its number along, so that an epoch goes on under any number of
+            ranks.
     """
 
     def __init__(

@@ -27,6 +27,9 @@ class LengthGroupedSampler(RankedSampler, Sampler[list[int]]):
     most. Which samples come together, and in which order the batches come, depends on (seed, epoch); how many
     batches there are does not.
 
+    For a loader's `batch_sampler`. A state counts batches of all ranks together; it loads under another
+    number of ranks.
+
     Args:
         lengths: of each sample, in any unit; ints [n].
         batch_size: samples in a batch; all have as many but the last of each pass, or those that max_tokens
@@ -39,9 +42,6 @@ class LengthGroupedSampler(RankedSampler, Sampler[list[int]]):
         num_replicas, rank: those of the process group or the environment when not given.
         drop_last: drop the last batch when it is smaller, and batches that do not divide by num_replicas;
             else some batches come twice.
-
-    For a loader's `batch_sampler`. A state counts batches of all ranks together; it loads under another
-    number of ranks.
     """
 
     _iterator = ResumableIterator
@@ -147,6 +147,8 @@ class StratifiedBatchSampler(RankedSampler, Sampler[list[int]]):
     from the beginning where they do not divide, or dropped. A state counts samples of all ranks, so it loads
     under other batch sizes and numbers of ranks.
 
+    For a loader's `batch_sampler`; `sampler` takes it with batch_size=None only.
+
     Args:
         labels: one per sample; a sequence, array or tensor of one dimension, of numbers or strings.
         batch_size: of one rank.
@@ -156,8 +158,6 @@ class StratifiedBatchSampler(RankedSampler, Sampler[list[int]]):
         seed: the same on all ranks.
         num_replicas, rank: those of the process group or the environment when not given.
         drop_last: drop the last samples when they do not fill a batch on every rank.
-
-    For a loader's `batch_sampler`; `sampler` takes it with batch_size=None only.
     """
 
     _iterator = ResumableIterator

@@ -80,12 +80,11 @@ class MixtureSampler(GlobalOrderSampler):
         self.weights = self._checked_weights(weights)
 
     def set_weights(self, weights: Sequence[float]) -> None:
-        """New weights, from the next index on that is drawn, in this epoch and in later ones; ranks must do
-        it at the same index.
+        """Set new weights, from the next drawn index on, in this epoch and in later ones.
 
-        From there on the proportions are exact for the new weights. A loader with workers has drawn the
-        batches that they prepare already (num_workers * prefetch_factor of them); its state holds the change,
-        too.
+        Ranks must do it at the same index. From there on the proportions are exact for the new weights. A
+        loader with workers has already drawn the batches that they prepare (num_workers * prefetch_factor of
+        them); its state holds the change, too.
         """
         self.weights = self._checked_weights(weights)
         if self._pending is not None:

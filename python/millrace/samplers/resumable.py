@@ -37,12 +37,14 @@ def known(torchs: type | None = None) -> Callable[[type[Resumable]], type[Resuma
 
 
 def native(sampler: Any) -> Any:
-    """A sampler of this package that gives the same as `sampler`, with the same draws; its iterators over
-    indices have take().
+    """Find the sampler of this package that gives the same as `sampler`, with the same draws.
 
     For objects of exactly torch's types (also BatchSampler), the result shares their attributes, now and
-    later. A subclass may have another order, so the result is None for it, and for anything else. For a
-    sampler of this package, the result is the sampler itself.
+    later. A subclass may have another order, so the result is None for it, and for anything else.
+
+    Returns:
+        A sampler with iterators over indices that have take(); `sampler` itself, if it is a sampler of this
+        package; or None.
     """
     ours = _OURS.get(type(sampler))
     if ours is None or ours is type(sampler):
@@ -245,8 +247,13 @@ class Resumable:
     def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
         """Let the next iterator go on where `state` was taken; later iterators are ordinary epochs.
 
-        StateError if the state is another sampler's, for example of another kind, version, length or seed; or
-        if its checksum shows that it is damaged, unless `verify` is False.
+        Args:
+            state: a result of state_dict().
+            verify: False skips the check of the state's checksum.
+
+        Raises:
+            StateError: if the state is another sampler's, for example of another kind, version, length or
+                seed; or if its checksum shows that it is damaged, unless `verify` is False.
         """
         try:
             rest = (
@@ -343,13 +350,24 @@ class ResumableEpochs(Resumable):
         return self.epoch
 
     def load_state_dict(self, state: Mapping[str, Any], verify: bool = True) -> None:
-        """As Resumable's; sets the epoch, too."""
+        """Let the next iterator go on where `state` was taken, and set the epoch; later iterators are
+        ordinary epochs.
+
+        Args:
+            state: a result of state_dict().
+            verify: False skips the check of the state's checksum.
+
+        Raises:
+            StateError: if the state is another sampler's, for example of another kind, version, length or
+                seed; or if its checksum shows that it is damaged, unless `verify` is False.
+        """
         super().load_state_dict(state, verify)
         self.epoch = state["epoch"]
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the order of iterators that are made from now on; the same on all ranks. A loaded state of
-        another epoch is dropped.
+        """Set the order of iterators that are made from now on; the same on all ranks.
+
+        A loaded state of another epoch is dropped.
         """
         if self._pending is not None and self._pending["epoch"] != epoch:
             warnings.warn(

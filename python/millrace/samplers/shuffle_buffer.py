@@ -26,7 +26,7 @@ class ShuffleBuffer:
     random one comes out each time.
 
     For an iterable it is an iterable dataset, for a sampler a sampler. Which place of the buffer is next
-    depends on (seed, epoch, how many came before), so a state holds numbers only; what was in the buffer is
+    depends on (seed, epoch, how many came before), so a state holds numbers only. What was in the buffer is
     read again: from the source's own state (state_dict and load_state_dict of the source or its iterator), or
     else from its beginning.
 
@@ -35,8 +35,11 @@ class ShuffleBuffer:
     part, as iterable datasets do (get_worker_info()).
 
     Args:
-        size: samples in the buffer, 1 or more. ValueError for less.
+        size: samples in the buffer, 1 or more.
         seed: the same on all ranks.
+
+    Raises:
+        ValueError: if `size` is below 1.
     """
 
     def __init__(self, size: int, seed: int = 0) -> None:

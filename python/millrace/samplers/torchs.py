@@ -31,7 +31,7 @@ from .resumable import Resumable, ResumableEpochs, SamplerIterator, known, nativ
 
 @known(data.SequentialSampler)
 class SequentialSampler(Resumable, data.SequentialSampler):
-    """torch's: 0, 1, ..., len(data_source) - 1."""
+    """torch's SequentialSampler: 0, 1, ..., len(data_source) - 1."""
 
     seekable = True
 
@@ -46,17 +46,24 @@ class SequentialSampler(Resumable, data.SequentialSampler):
 
 @known(data.RandomSampler)
 class RandomSampler(Resumable, data.RandomSampler):
-    """torch's, with its draws at its moments: from the global generator 64 bits at the first index, from a
-    generator of its own a permutation at each round's first index and one after the last, or with
-    replacement 32 numbers at a time.
+    """torch's RandomSampler, with its draws at its moments.
+
+    From the global generator, 64 bits are drawn at the first index. From a generator of its own, a
+    permutation is drawn at each round's first index and one after the last, or with replacement 32 numbers at
+    a time.
 
     From the global generator, without replacement, a permutation is drawn as far as it is taken: 4 bytes per
     sample, and the first index comes at once. Resuming a sampler with a generator of its own puts the
-    generator back, too. `num_samples`: of an epoch; None: as many as `data_source` has.
+    generator back, too.
 
     One difference: more than 2^31 samples, or more than the data source has as `computed_shuffle_above`, are
     shuffled without replacement by a keyed permutation, in no memory (torch would hold 8 bytes for each, and
     a Python int). Its seed is drawn as torch's.
+
+    Other arguments are torch's.
+
+    Args:
+        num_samples: samples of an epoch; None: as many as `data_source` has.
     """
 
     _draws_from_torch = True
@@ -124,8 +131,11 @@ def _are_ints(indices: Any) -> bool:
 
 @known(data.SubsetRandomSampler)
 class SubsetRandomSampler(Resumable, data.SubsetRandomSampler):
-    """torch's: a permutation of `indices`, drawn at the first index, from `generator` if there is one. next()
-    gives the elements of `indices` as they are.
+    """torch's SubsetRandomSampler: a permutation of `indices`, drawn at the first index.
+
+    Args:
+        indices: any elements; next() gives them as they are.
+        generator: the permutation is drawn from it, if there is one.
     """
 
     _draws_from_torch = True
@@ -223,12 +233,16 @@ class BatchIterator:
 
 @known(data.BatchSampler)
 class BatchSampler(Resumable, data.BatchSampler):
-    """torch's: lists of `batch_size` indices of `sampler`, which may be any iterable. `drop_last`: without
-    the last list if it is shorter.
+    """torch's BatchSampler: lists of `batch_size` indices of `sampler`.
 
     A state holds the state of `sampler`, so it loads with another batch size, and, if `sampler` allows it,
     with another number of ranks. If `sampler` has no state, resuming draws the earlier indices and drops
     them.
+
+    Args:
+        sampler: any iterable.
+        batch_size: indices in a list.
+        drop_last: leave out the last list if it is shorter.
     """
 
     _state_is_json = False  # `sampler` may be a user's
@@ -279,13 +293,19 @@ class BatchSampler(Resumable, data.BatchSampler):
 
 @known(distributed.DistributedSampler)
 class DistributedSampler(ResumableEpochs, distributed.DistributedSampler):
-    """torch's: every num_replicas-th index of an order that (seed + epoch) shuffles, from `rank` on; at the
-    end, from the beginning (drop_last=False) or not at all. `dataset` gives the length; `shuffle=False`: the
-    indices in their order.
+    """torch's DistributedSampler: every num_replicas-th index, from `rank` on, of an order that (seed +
+    epoch) shuffles.
 
     A state counts indices of all ranks together, so it loads under another num_replicas: the rest of the
     order comes, each index once; only after its end is the beginning repeated until all ranks have equally
     many.
+
+    Other arguments are torch's.
+
+    Args:
+        dataset: gives the length.
+        shuffle: False: the indices in their order.
+        drop_last: at the end, False goes on from the beginning, True does not.
     """
 
     seekable = True

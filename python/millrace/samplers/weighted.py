@@ -19,13 +19,21 @@ MOST_CATEGORIES = 2**24  # of torch.multinomial
 
 @known(data.WeightedRandomSampler)
 class WeightedRandomSampler(Resumable, data.WeightedRandomSampler):
-    """torch's, with torch.multinomial's draws, made at the first index: `num_samples` indices of `weights`
-    [samples], each drawn by its weight, the same one several times only with `replacement`.
+    """torch's WeightedRandomSampler: indices drawn by weight, with torch.multinomial's draws, made at the
+    first index.
 
-    method="alias" draws with an alias table instead, as does a sampler of more weights than torch.multinomial
-    takes (2^24): any number of weights, constant time for an index, and no memory per sample. Then 64 bits
-    are drawn from the generator at the first index. ValueError for weights that are negative, not finite or
-    all 0, with this method at once, with torch's draws as torch's RuntimeError at the first index.
+    Args:
+        weights: one for each sample, [samples]; an index is drawn by its weight.
+        num_samples: indices to draw.
+        replacement: True lets the same index come several times.
+        generator: the draws come from it, or from torch's global one when not given.
+        method: "alias" draws with an alias table instead, as does a sampler of more weights than
+            torch.multinomial takes (2^24): any number of weights, constant time for an index, and no memory
+            per sample. Then 64 bits are drawn from the generator at the first index.
+
+    Raises:
+        ValueError: if weights are negative, not finite or all 0, with method "alias"; raised at once.
+        RuntimeError: if weights are such, with torch's draws; raised by torch, at the first index.
     """
 
     _draws_from_torch = True
@@ -91,7 +99,8 @@ class DistributedWeightedSampler(GlobalOrderSampler):
         seed: the same on all ranks.
         drop_last: drop what does not divide by num_replicas, instead of repeating from the beginning.
 
-    ValueError for weights that are negative, not finite or all 0.
+    Raises:
+        ValueError: if weights are negative, not finite or all 0.
     """
 
     random_access = True

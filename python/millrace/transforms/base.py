@@ -82,10 +82,14 @@ class _Several(Transform):
 
 
 class RandomApply(_Several):
-    """All of several transforms (any callables) in turn with probability `p`, else none; decided by one
-    torch.rand(1).
+    """All of several transforms in turn with probability `p`, else none.
 
-    The engine runs it natively around any number of transforms of pictures that it knows.
+    One torch.rand(1) decides. The engine runs it natively around any number of transforms of pictures that it
+    knows.
+
+    Args:
+        transforms: any callables.
+        p: the probability.
     """
 
     def __init__(self, transforms: Sequence[Callable] | torch.nn.ModuleList, p: float = 0.5) -> None:
@@ -110,10 +114,13 @@ def _checked(transforms: Any) -> Sequence[Callable]:
 
 
 class RandomChoice(Transform):
-    """One of several transforms (any callables), drawn by torch.multinomial from the weights `p`, which need
-    not sum to 1; None: each as often.
+    """One of several transforms, drawn by torch.multinomial.
 
     The engine runs it natively around transforms of pictures that it knows.
+
+    Args:
+        transforms: any callables.
+        p: their weights, which need not sum to 1; None: each as often.
     """
 
     def __init__(self, transforms: Sequence[Callable], p: Sequence[float] | None = None) -> None:
@@ -133,9 +140,10 @@ class RandomChoice(Transform):
 
 
 class RandomOrder(Transform):
-    """All of several transforms (any callables), in an order drawn by torch.randperm. The engine runs it
-    natively around up to four transforms of pictures that it knows, and around any number of some:
-    docs/native.md lists them.
+    """All of several transforms (any callables), in an order drawn by torch.randperm.
+
+    The engine runs it natively around up to four transforms of pictures that it knows, and around any number
+    of some: docs/native.md lists them.
     """
 
     def __init__(self, transforms: Sequence[Callable]) -> None:

@@ -13,16 +13,12 @@ OneSize = Union[int, tuple[int, int]]
 
 
 class RandomBatchSize:
-    """In the place of `size` in Resize, RandomResizedCrop, CenterCrop and RandomCrop: one of `sizes`, each as
-    likely as the others, drawn once per batch.
+    """One of `sizes`, each as likely as the others, drawn once per batch.
+
+    It takes the place of `size` in Resize, RandomResizedCrop, CenterCrop and RandomCrop:
 
         RandomResizedCrop(RandomBatchSize([160, 192, 224, 256]))
         Resize(RandomBatchSize(range(320, 961, 32), every=10))
-
-    Args:
-        sizes: in pixels: ints, which mean what they mean to the transform, or (height, width).
-        every: batches that follow one another with one size.
-        seed: of the draw.
 
     The draw is a function of (seed, epoch, number of the batch in the epoch // every), and of nothing else:
     all ranks draw the same, with any number of workers, and a run that resumes goes on as if it had not
@@ -31,9 +27,14 @@ class RandomBatchSize:
 
     Outside of a `millrace.DataLoader`, in torch's too, the first size is taken.
 
+    Args:
+        sizes: in pixels: ints, which mean what they mean to the transform, or (height, width).
+        every: batches that follow one another with one size.
+        seed: of the draw.
+
     Raises:
-        ValueError: no sizes, one that is not above 0, or an `every` below 1.
-        TypeError: a size that is neither an int nor a pair of ints; an `every` or `seed` that is no int.
+        ValueError: if there are no sizes, if one is not above 0, or if `every` is below 1.
+        TypeError: if a size is neither an int nor a pair of ints, or if `every` or `seed` is no int.
     """
 
     def __init__(self, sizes: Sequence[OneSize], *, every: int = 1, seed: int = 0) -> None:
@@ -48,23 +49,32 @@ class RandomBatchSize:
         self.seed = _whole("seed", seed)
 
     def at(self, epoch: int, batch: int) -> OneSize:
-        """That of a batch; both numbers count from 0. IndexError for negative ones."""
+        """The size of a batch.
+
+        Args:
+            epoch, batch: numbers that count from 0.
+
+        Raises:
+            IndexError: if one of them is negative.
+        """
         return self.sizes[self.place_of(epoch, batch)]
 
     def current(self) -> OneSize:
-        """The size of the batch that the calling code is making or collating. UnavailableError if the loader
-        does not know the batch: with an IterableDataset, and on actors.
+        """The size of the batch that the calling code is making or collating.
+
+        Raises:
+            UnavailableError: if the loader does not know the batch: with an IterableDataset, and on actors.
         """
         return self.sizes[self.current_place()]
 
     def place_of(self, epoch: int, batch: int) -> int:
-        """Of at(), in `sizes`."""
+        """The place in `sizes` of the size that at() returns."""
         if epoch < 0 or batch < 0:
             raise IndexError(f"epochs and batches count from 0, got epoch {epoch} and batch {batch}")
         return _core.size_draw(self.seed, epoch, batch // self.every, len(self.sizes))
 
     def current_place(self) -> int:
-        """Of current(), in `sizes`."""
+        """The place in `sizes` of the size that current() returns."""
         place = batch_place()
         return 0 if place is None else self.place_of(*place)
 

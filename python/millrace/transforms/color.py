@@ -13,11 +13,15 @@ from .functional.picture import Picture
 
 
 class ColorJitter(Transform):
-    """Changes brightness, contrast, saturation and hue, each by a random amount, in random order.
+    """Change brightness, contrast, saturation and hue, each by a random amount, in random order.
 
-    A number x means factors from max(0, 1 - x) to 1 + x (hue: from -x to x turns of the colour circle, x <=
-    0.5); a pair is the range itself; None leaves the property alone. PIL images and the engine use Pillow's
-    arithmetic, tensors torch's.
+    PIL images and the engine use Pillow's arithmetic, tensors torch's.
+
+    Args:
+        brightness, contrast, saturation: a number x means factors from max(0, 1 - x) to 1 + x; a pair is the
+            range itself; None leaves the property alone.
+        hue: a number x, x <= 0.5, means from -x to x turns of the colour circle; a pair is the range itself;
+            None leaves the hue alone.
     """
 
     def __init__(
@@ -47,9 +51,14 @@ class ColorJitter(Transform):
 
 
 class RandomPhotometricDistort(Transform):
-    """Changes brightness, contrast, saturation and hue, each by a factor within bounds, and puts the channels
-    into another order; each of the five with probability `p`. Contrast comes after brightness or last,
-    equally often.
+    """Change brightness, contrast, saturation and hue, and put the channels into another order, each at
+    random.
+
+    Contrast comes after brightness or last, equally often.
+
+    Args:
+        brightness, contrast, saturation, hue: bounds of the factor by which it changes.
+        p: the probability of each of the five changes.
     """
 
     def __init__(

@@ -15,10 +15,13 @@ from .functional.picture import Picture
 
 
 class Pad(Transform):
-    """Puts a border around the picture: `padding` pixels, [x, y] or [left, top, right, bottom].
+    """Put a border around the picture.
 
-    `fill`: the border's colour in mode "constant": a number, one per channel, or a dict from picture type to
-    these, with "others" for the rest. `padding_mode`: see `functional.pad`.
+    Args:
+        padding: the border's pixels: an int, [x, y] or [left, top, right, bottom].
+        fill: the border's colour in mode "constant": a number, one per channel, or a dict from picture type
+            to these, with "others" for the rest.
+        padding_mode: see `functional.pad`.
     """
 
     def __init__(self, padding: int | Sequence[int], fill: Fills = 0, padding_mode: str = "constant") -> None:
@@ -35,9 +38,12 @@ class Pad(Transform):
 
 
 class RandomZoomOut(RandomApplyTransform):
-    """Puts the picture at a random place of a larger one, with probability `p`.
+    """Put the picture at a random place of a larger one, with probability `p`.
 
-    `side_range`: bounds of how many times as wide and high that is, from 1 on. `fill`: see Pad.
+    Args:
+        fill: see `Pad`.
+        side_range: bounds of how many times as wide and high the larger one is, from 1 on.
+        p: the probability.
     """
 
     def __init__(self, fill: Fills = 0, side_range: Sequence[float] = (1.0, 4.0), p: float = 0.5) -> None:
@@ -62,9 +68,12 @@ class RandomZoomOut(RandomApplyTransform):
 
 
 class FiveCrop(Transform):
-    """A tuple of five pictures: the four corners and the middle, `size` large; ValueError where the picture
-    is smaller. In the engine each is a view, if it knows what follows (docs/native.md, "Several views of a
-    picture").
+    """A tuple of five pictures: the four corners and the middle, `size` large.
+
+    In the engine each is a view, if it knows what follows (docs/native.md, "Several views of a picture").
+
+    Raises:
+        ValueError: if the picture is smaller than `size`.
     """
 
     def __init__(self, size: int | Sequence[int]) -> None:
@@ -76,8 +85,11 @@ class FiveCrop(Transform):
 
 
 class TenCrop(Transform):
-    """A tuple of ten pictures, `size` large: FiveCrop's of the picture, and those of the picture with left
-    and right exchanged, or top and bottom, if `vertical_flip`.
+    """A tuple of ten pictures, `size` large: `FiveCrop`'s of the picture, and those of the flipped picture.
+
+    Args:
+        size: of each of the ten.
+        vertical_flip: True exchanges top and bottom for the second five, False left and right.
     """
 
     def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:

@@ -25,11 +25,13 @@ def crop_size(size: Size) -> Sequence[int] | RandomBatchSize:
 
 
 class Resize(Transform):
-    """Resizes to `size`: (height, width), or an int for the shorter side.
+    """Resize to `size`.
 
-    `interpolation`: "nearest", "bilinear" or "bicubic". `max_size` limits the longer side (int sizes only;
-    with size=None it *is* the longer side). `antialias` concerns tensors and arrays; Pillow always smooths
-    when it shrinks, and so does the engine.
+    Args:
+        size: (height, width), or an int for the shorter side.
+        interpolation: "nearest", "bilinear" or "bicubic".
+        max_size: the limit of the longer side, for int sizes only; with size=None it is that side itself.
+        antialias: concerns tensors and arrays; Pillow always smooths when it shrinks, and so does the engine.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """Cuts out the middle, `size` large; a picture that is too small gets a border of 0 first."""
+    """Cut out the middle, `size` large; a picture that is too small gets a border of 0 first."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -75,11 +77,14 @@ class CenterCrop(Transform):
 
 
 class RandomResizedCrop(Transform):
-    """Cuts out a rectangle of random area and shape, and resizes it to `size`.
+    """Cut out a rectangle of random area and shape, and resize it to `size`.
 
-    `scale` bounds the rectangle's area as a share of the picture's; `ratio` bounds width / height. After ten
-    draws that do not fit, the largest centred rectangle within `ratio` is taken. `interpolation`,
-    `antialias`: see `Resize`.
+    After ten draws that do not fit, the largest centred rectangle within `ratio` is taken.
+
+    Args:
+        scale: bounds of the rectangle's area, as a share of the picture's.
+        ratio: bounds of the rectangle's width / height.
+        interpolation, antialias: see `Resize`.
     """
 
     def __init__(
@@ -135,12 +140,14 @@ class RandomResizedCrop(Transform):
 
 
 class RandomCrop(Transform):
-    """Cuts out a rectangle of `size` at a random place, after putting a border around the picture if asked.
+    """Cut out a rectangle of `size` at a random place, after putting a border around the picture if asked.
 
-    `padding`: an int, [x, y] or [left, top, right, bottom]; kept as [left, right, top, bottom], as
-    torchvision's v2 keeps it. `pad_if_needed` widens a picture that is too small, on both sides. `fill`,
-    `padding_mode`: see `functional.pad`; `fill` may also be a dict from picture type to fill, with "others"
-        for the rest.
+    Args:
+        padding: an int, [x, y] or [left, top, right, bottom]; kept as [left, right, top, bottom], as
+            torchvision's v2 keeps it.
+        pad_if_needed: widen a picture that is too small, on both sides.
+        fill: see `functional.pad`; may also be a dict from picture type to fill, with "others" for the rest.
+        padding_mode: see `functional.pad`.
     """
 
     def __init__(
@@ -202,14 +209,14 @@ class RandomCrop(Transform):
 
 
 class RandomHorizontalFlip(RandomApplyTransform):
-    """Exchanges left and right with probability `p`."""
+    """Exchange left and right with probability `p`."""
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         return F.horizontal_flip(inpt)
 
 
 class RandomVerticalFlip(RandomApplyTransform):
-    """Exchanges top and bottom with probability `p`."""
+    """Exchange top and bottom with probability `p`."""
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
         return F.vertical_flip(inpt)

@@ -15,8 +15,11 @@ from .functional.picture import Picture
 
 
 class GaussianBlur(Transform):
-    """Blurs by a Gaussian of `kernel_size` (width, height), odd numbers, and a random `sigma` between two
-    bounds, in pixels.
+    """Blur by a Gaussian with a random `sigma`.
+
+    Args:
+        kernel_size: (width, height), odd numbers.
+        sigma: the two bounds of the random sigma, in pixels.
     """
 
     def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
@@ -57,11 +60,16 @@ def _sigma_range(sigma: float | Sequence[float]) -> list[float]:
 
 
 class RandomErasing(RandomApplyTransform):
-    """Replaces a random rectangle with probability `p`.
+    """Replace a random rectangle with probability `p`.
 
-    `scale` bounds its area as a share of the picture's, `ratio` its height / width. `value`: a number, one
-    per channel, or "random" for normal noise. The engine erases float tensors, as the last step. After ten
-    draws that do not fit, nothing is erased. `inplace`: in the tensor's own memory.
+    The engine erases float tensors, as the last step. After ten draws that do not fit, nothing is erased.
+
+    Args:
+        p: the probability.
+        scale: bounds of the rectangle's area, as a share of the picture's.
+        ratio: bounds of the rectangle's height / width.
+        value: a number, one per channel, or "random" for normal noise.
+        inplace: erase in the tensor's own memory.
     """
 
     def __init__(
@@ -117,8 +125,13 @@ class RandomErasing(RandomApplyTransform):
 
 
 class GaussianNoise(Transform):
-    """Adds normal noise of `mean` and `sigma` to a tensor or array: of floats from 0 to 1 (the engine's must
-    be float32), or of bytes, for which both are times 255. `clip` cuts the sum off at 0 and 1, or 255.
+    """Add normal noise to a tensor or array of floats from 0 to 1, or of bytes.
+
+    In the engine, floats must be float32.
+
+    Args:
+        mean, sigma: of the noise; for bytes, both are times 255.
+        clip: cut the sum off at 0 and 1, or 255.
     """
 
     def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None:

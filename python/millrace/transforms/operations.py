@@ -40,7 +40,12 @@ class RandomInvert(PictureOperation):
 
 
 class RandomPosterize(PictureOperation):
-    """Only the upper `bits` (0 to 8; to Pillow from 13 on at least 1) of each byte, with probability `p`."""
+    """Keep only the upper bits of each byte, with probability `p`.
+
+    Args:
+        bits: how many, 0 to 8; to Pillow from 13 on at least 1.
+        p: the probability.
+    """
 
     kind, value, function = "posterize", "bits", F.posterize
 
@@ -50,8 +55,11 @@ class RandomPosterize(PictureOperation):
 
 
 class RandomSolarize(PictureOperation):
-    """Values from `threshold` on are inverted, with probability `p`. The threshold is in the picture's own
-    range: 0 to 255 for PIL images and bytes.
+    """Invert values from `threshold` on, with probability `p`.
+
+    Args:
+        threshold: in the picture's own range: 0 to 255 for PIL images and bytes.
+        p: the probability.
     """
 
     kind, value, function = "solarize", "threshold", F.solarize
@@ -62,7 +70,12 @@ class RandomSolarize(PictureOperation):
 
 
 class RandomAdjustSharpness(PictureOperation):
-    """Sharper (`sharpness_factor` above 1) or smoother (below it, down to 0), with probability `p`."""
+    """Make the picture sharper or smoother, with probability `p`.
+
+    Args:
+        sharpness_factor: above 1 for sharper, below it, down to 0, for smoother.
+        p: the probability.
+    """
 
     kind, value, function = "sharpness", "sharpness_factor", F.adjust_sharpness
 

@@ -169,10 +169,18 @@ def _largest(picture: Picture) -> float:
 class RandAugment(_Augment):
     """`num_ops` operations, drawn one by one, all of the same magnitude (Cubuk et al., 2020).
 
-    `magnitude`: an index below `num_magnitude_bins`. `interpolation` and `fill` are those of the shears,
-    translations and rotations; `fill`: None for black, a number, one per channel, or a dict from picture type
-    to these, with "others" for the rest. PIL images and the engine use Pillow's arithmetic, tensors torch's.
-    ValueError for a `num_ops` that is no whole number from 0 on.
+    PIL images and the engine use Pillow's arithmetic, tensors torch's.
+
+    Args:
+        num_ops: a whole number from 0 on.
+        magnitude: an index below `num_magnitude_bins`.
+        num_magnitude_bins: the number of magnitudes.
+        interpolation: of the shears, translations and rotations.
+        fill: of the shears, translations and rotations: None for black, a number, one per channel, or a dict
+            from picture type to these, with "others" for the rest.
+
+    Raises:
+        ValueError: if `num_ops` is no whole number from 0 on.
     """
 
     _AUGMENTATION_SPACE: ClassVar[_Table] = _RAND
@@ -199,7 +207,10 @@ class RandAugment(_Augment):
 
 
 class TrivialAugmentWide(_Augment):
-    """One operation of any magnitude (Müller and Hutter, 2021). Arguments: see `RandAugment`."""
+    """One operation of any magnitude (Müller and Hutter, 2021).
+
+    Arguments: see `RandAugment`.
+    """
 
     _AUGMENTATION_SPACE: ClassVar[_Table] = _WIDE
 
@@ -216,8 +227,12 @@ class TrivialAugmentWide(_Augment):
 
 
 class AutoAugment(_Augment):
-    """One of 25 policies of two operations, each of which has its probability and magnitude (Cubuk et al.,
-    2019). `policy`: ours or torchvision's AutoAugmentPolicy. Other arguments: see `RandAugment`.
+    """One of 25 policies of two operations, each of which has its probability and magnitude.
+
+    The policies are those of Cubuk et al., 2019. Other arguments: see `RandAugment`.
+
+    Args:
+        policy: ours or torchvision's AutoAugmentPolicy.
     """
 
     _AUGMENTATION_SPACE: ClassVar[_Table] = {

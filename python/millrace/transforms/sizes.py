@@ -28,8 +28,12 @@ class _DrawnSize(Transform):
 
 
 class RandomShortestSize(_DrawnSize):
-    """Resizes so that the shorter side is one of `min_size` (an int, or several of which one is drawn) and
-    the longer one not above `max_size`.
+    """Resize so that the shorter side is one of `min_size`, and the longer one not above `max_size`.
+
+    Args:
+        min_size: an int, or several of which one is drawn.
+        max_size: the limit of the longer side.
+        interpolation, antialias: see `Resize`.
     """
 
     def __init__(
@@ -53,9 +57,14 @@ class RandomShortestSize(_DrawnSize):
 
 
 class ScaleJitter(_DrawnSize):
-    """Fits the picture into `target_size` and then scales it by a random factor within `scale_range`.
+    """Fit the picture into `target_size` and then scale it by a random factor within `scale_range`.
 
-    As in torchvision. The order of the sides is (width, height) here.
+    As in torchvision.
+
+    Args:
+        target_size: (width, height), in this order here.
+        scale_range: bounds of the factor.
+        interpolation, antialias: see `Resize`.
     """
 
     def __init__(
@@ -80,7 +89,13 @@ class ScaleJitter(_DrawnSize):
 
 
 class RandomResize(_DrawnSize):
-    """Resizes so that the shorter side has a random length from `min_size` up to, and without, `max_size`."""
+    """Resize so that the shorter side has a random length.
+
+    Args:
+        min_size: the least length.
+        max_size: lengths go up to, and without, this one.
+        interpolation, antialias: see `Resize`.
+    """
 
     def __init__(
         self,

@@ -17,8 +17,9 @@ from .functional.picture import Picture
 
 
 class ToTensor(Transform):
-    """A PIL image or array (H, W, C) to a tensor (C, H, W); bytes become floats, divided by 255. Tensors stay
-    as they are.
+    """Convert a PIL image or array (H, W, C) to a tensor (C, H, W); bytes become floats, divided by 255.
+
+    Tensors stay as they are.
     """
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> torch.Tensor:
@@ -26,15 +27,16 @@ class ToTensor(Transform):
 
 
 class PILToTensor(Transform):
-    """A PIL image to a tensor (C, H, W) of the same values. Tensors stay as they are."""
+    """Convert a PIL image to a tensor (C, H, W) of the same values. Tensors stay as they are."""
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> torch.Tensor:
         return inpt if isinstance(inpt, torch.Tensor) else F.pil_to_tensor(inpt)  # type: ignore[arg-type]  # TypeError
 
 
 class ToImage(Transform):
-    """Any picture to a tensor (C, H, W) of the same values. A plain torch.Tensor, where torchvision has a
-    subclass of it.
+    """Convert any picture to a tensor (C, H, W) of the same values.
+
+    The result is a plain torch.Tensor, where torchvision has a subclass of it.
     """
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> torch.Tensor:
@@ -42,10 +44,12 @@ class ToImage(Transform):
 
 
 class ToDtype(Transform):
-    """Tensors and arrays to `dtype`, with `scale` from full range to full range. PIL images stay as they are.
+    """Convert tensors and arrays to `dtype`. PIL images stay as they are.
 
-    `dtype` may be a dict from type to dtype (or None for no change), with "others" for the rest;
-    torchvision's Image counts for tensors.
+    Args:
+        dtype: may be a dict from type to dtype (or None for no change), with "others" for the rest;
+            torchvision's Image counts for tensors.
+        scale: convert from full range to full range.
     """
 
     def __init__(self, dtype: torch.dtype | dict[Any, torch.dtype | None], scale: bool = False) -> None:
@@ -85,8 +89,13 @@ class ConvertImageDtype(Transform):
 
 
 class Normalize(Transform):
-    """(value - mean) / std, channel by channel; float tensors (..., C, H, W) and float arrays (H, W, C)
-    only. `mean`, `std`: one value for each channel. `inplace`: in the tensor's own memory.
+    """(value - mean) / std, channel by channel.
+
+    Float tensors (..., C, H, W) and float arrays (H, W, C) only.
+
+    Args:
+        mean, std: one value for each channel.
+        inplace: write into the tensor's own memory.
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:

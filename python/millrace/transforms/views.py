@@ -9,15 +9,20 @@ from .._common.batch_tree import arranged
 
 
 class MultiView:
-    """Applies each of several transforms to the same picture, and returns their results arranged alike.
+    """Apply each of several transforms to the same picture, and return their results arranged alike.
 
         MultiView([one, one])                                         a SimCLR pair: a list of two views
         MultiView({"large": [one, other], "small": [local] * 8})      a dict of lists, as DINO trains on
 
-    `views`: lists, tuples and dicts, in each other, of transforms. In a `millrace.DataLoader` the picture is
-    read and decoded once for all of them. Every view then ends in a fixed size, and all have one dtype.
-    ValueError if there is no view, or if two views are known to differ in dtype; TypeError for an object that
-    is no transform.
+    In a `millrace.DataLoader` the picture is read and decoded once for all views. Every view then ends in a
+    fixed size, and all have one dtype.
+
+    Args:
+        views: lists, tuples and dicts, in each other, of transforms.
+
+    Raises:
+        ValueError: if there is no view, or if two views are known to differ in dtype.
+        TypeError: if an object is no transform.
     """
 
     def __init__(self, views: Any) -> None:

@@ -16,12 +16,14 @@ from .functional.warp import perspective_coefficients
 
 
 class RandomRotation(Transform):
-    """Turns by a random angle: `degrees` is (min, max), counter-clockwise, or a number for (-degrees,
-    degrees).
+    """Turn by a random angle.
 
-    `interpolation`: "nearest", "bilinear" or "bicubic". `center`: (x, y) in pixels, the middle if not given.
-    `expand` enlarges the picture to show all of it; the engine runs expand=False only. `fill`: a number, one
-    per channel, or a dict from picture type to these, with "others" for the rest.
+    Args:
+        degrees: (min, max), counter-clockwise, or a number for (-degrees, degrees).
+        interpolation: "nearest", "bilinear" or "bicubic".
+        expand: enlarge the picture to show all of it; the engine runs expand=False only.
+        center: (x, y) in pixels, the middle if not given.
+        fill: a number, one per channel, or a dict from picture type to these, with "others" for the rest.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class RandomRotation(Transform):
 
 
 class RandomAffine(Transform):
-    """Turns, moves, scales and shears at random; the size stays.
+    """Turn, move, scale and shear at random; the size stays.
 
-    `degrees`: (min, max), clockwise, or a number for (-degrees, degrees). `translate`: the largest shifts
-    along x and y, as shares of width and height. `scale`: (min, max). `shear`, in degrees: a number or (min,
-    max) for x, or (min x, max x, min y, max y). `fill`, `center`,
-    `interpolation`: see `RandomRotation`.
+    Args:
+        degrees: (min, max), clockwise, or a number for (-degrees, degrees).
+        translate: the largest shifts along x and y, as shares of width and height.
+        scale: (min, max).
+        shear: in degrees: a number or (min, max) for x, or (min x, max x, min y, max y).
+        interpolation, fill, center: see `RandomRotation`.
     """
 
     def __init__(
@@ -96,10 +100,12 @@ class RandomAffine(Transform):
 
 
 class RandomPerspective(RandomApplyTransform):
-    """Tilts the picture at random, with probability `p`; the size stays.
+    """Tilt the picture at random, with probability `p`; the size stays.
 
-    Each corner moves inwards by up to `distortion_scale` (0 to 1) of half a side. `interpolation`, `fill`:
-    see RandomRotation.
+    Args:
+        distortion_scale: each corner moves inwards by up to this share (0 to 1) of half a side.
+        p: the probability.
+        interpolation, fill: see `RandomRotation`.
     """
 
     def __init__(

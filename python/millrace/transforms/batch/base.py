@@ -29,7 +29,10 @@ class BatchTransform(torch.nn.Module):
     """One step on a batch: images (n, c, h, w), or images and labels, which only MixUp and CutMix change.
 
     To write your own, override `draw(rng, images)`, which returns the parameters of all samples, and
-    `transform(images, params)`. `generator`: a CPU one that draws in the place of torch's global one.
+    `transform(images, params)`.
+
+    Args:
+        generator: a CPU one that draws in the place of torch's global one.
     """
 
     def __init__(self, *, generator: torch.Generator | None = None) -> None:
@@ -49,8 +52,15 @@ class BatchTransform(torch.nn.Module):
         return labels
 
     def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
-        """`images`, or (images, labels) if labels are given. `key`: an int instead of a draw from torch's
-        generator.
+        """Apply the step to a batch.
+
+        Args:
+            images: (n, c, h, w).
+            *labels: none, or the labels of the images.
+            key: an int instead of a draw from torch's generator.
+
+        Returns:
+            `images`, or (images, labels) if labels are given.
         """
         if len(labels) > 1:
             raise TypeError(f"pass images, or images and labels, not {1 + len(labels)} things")

@@ -13,10 +13,10 @@ from .base import BatchTransform, Params
 
 
 class ColorJitter(BatchTransform):
-    """Brightness, contrast, saturation and hue of each image changed in an order of its own; arguments as
-    torchvision's ColorJitter.
+    """Change brightness, contrast, saturation and hue of each image, in an order of its own.
 
-    Needs values of 0..255 (uint8) or 0..1 (floats). One channel: brightness and contrast only.
+    Needs values of 0..255 (uint8) or 0..1 (floats). One channel: brightness and contrast only. Arguments are
+    those of torchvision's ColorJitter.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ColorJitter(BatchTransform):
 
 
 class RandomGrayscale(BatchTransform):
-    """Each image grey in all channels with probability `p`."""
+    """Make each image grey in all channels with probability `p`."""
 
     def __init__(self, p: float = 0.1, *, generator: torch.Generator | None = None) -> None:
         super().__init__(generator=generator)
@@ -70,8 +70,9 @@ class RandomGrayscale(BatchTransform):
 class Normalize(BatchTransform):
     """(v / 255 - mean) / std for uint8 images, (v - mean) / std for floats, as `dtype`.
 
-    `mean`, `std`: one value, or one per channel. `channels_last`: the result's memory format; None keeps the
-    images'.
+    Args:
+        mean, std: one value, or one per channel.
+        channels_last: the result's memory format; None keeps the images'.
     """
 
     def __init__(

@@ -93,11 +93,15 @@ def normalize(
     dtype: torch.dtype = torch.float32,
     channels_last: bool | None = None,
 ) -> torch.Tensor:
-    """(v / 255 - mean) / std for uint8, (v - mean) / std for floats, as `dtype` (float16, bfloat16 or
-    float32).
+    """(v / 255 - mean) / std for uint8 images, (v - mean) / std for floats.
 
     Computed in float32 as v * scale + shift and rounded once: 1e-6 from torch's float32 result, and nearer
-    the truth in narrow types. `channels_last`: the result's layout; None keeps the images'.
+    the truth in narrow types.
+
+    Args:
+        mean, std: one value, or one per channel.
+        dtype: of the result: float16, bfloat16 or float32.
+        channels_last: the result's layout; None keeps the images'.
     """
     images = check_images(images)
     if dtype not in DTYPES or not dtype.is_floating_point:
@@ -107,7 +111,7 @@ def normalize(
 
 
 def horizontal_flip(images: torch.Tensor, flipped: ArrayLike) -> torch.Tensor:
-    """Mirrors the images with a true entry in `flipped` (n bools)."""
+    """Mirror the images with a true entry in `flipped` (n bools)."""
     images = check_images(images)
     return _run(_core.batch_flip, images, empty_like(images), np.asarray(flipped, np.uint8))
 
@@ -115,10 +119,14 @@ def horizontal_flip(images: torch.Tensor, flipped: ArrayLike) -> torch.Tensor:
 def affine(
     images: torch.Tensor, inverse: ArrayLike, interpolation: str = "nearest", fill: Numbers = 0
 ) -> torch.Tensor:
-    """Each output pixel (x, y) of `images` from the input's (a x + b y + c, d x + e y + f), `inverse` (n, 6);
-    centres are at 0.5, 1.5, ...
+    """Make each output pixel (x, y) of `images` from the input's (a x + b y + c, d x + e y + f).
 
-    `interpolation`: "nearest" or "bilinear"; `fill`: value outside, or one per channel.
+    The centres of pixels are at 0.5, 1.5, ...
+
+    Args:
+        inverse: a, b, c, d, e, f for each image, (n, 6).
+        interpolation: "nearest" or "bilinear".
+        fill: the value outside, or one per channel.
     """
     images = check_images(images)
     if interpolation not in ("nearest", "bilinear"):
@@ -130,11 +138,15 @@ def affine(
 def color_jitter(
     images: torch.Tensor, order: ArrayLike, factors: ArrayLike, to_grey: ArrayLike | None = None
 ) -> torch.Tensor:
-    """Colours of `images` changed in the order of `order` (n, 4): 0 brightness, 1 contrast, 2 saturation, 3
-    hue, 4 nothing.
+    """Change the colours of `images`, each in an order of its own.
 
-    `factors` (n, 4): by operation, as torchvision's adjust_*; `to_grey` (n bools): grey in all channels, at
-    last. uint8 results are within one level of torchvision's for each operation, float32 within 1e-5.
+    uint8 results are within one level of torchvision's for each operation, float32 within 1e-5.
+
+    Args:
+        order: the operations in their order, (n, 4): 0 brightness, 1 contrast, 2 saturation, 3 hue, 4
+            nothing.
+        factors: by operation, (n, 4), as torchvision's adjust_*.
+        to_grey: n bools; grey in all channels, at last.
     """
     images = check_images(images)
     sums = torch.zeros(len(images), dtype=torch.int64, device=images.device)
@@ -146,8 +158,13 @@ def color_jitter(
 def erase(
     images: torch.Tensor, boxes: ArrayLike, value: Numbers | None = 0, seed: int = 0, inplace: bool = False
 ) -> torch.Tensor:
-    """Sets the boxes (n, 4; left, top, width, height; 0 wide: none) of `images` to `value` (one, or one per
-    channel), or to normal noise of `seed` if None. `inplace`: in the images' own memory.
+    """Set boxes of `images` to a value or to noise.
+
+    Args:
+        boxes: (n, 4): left, top, width, height; 0 wide: none.
+        value: one, or one per channel; None for normal noise.
+        seed: of the noise.
+        inplace: erase in the images' own memory.
     """
     dense = check_images(images)
     out = dense if inplace and dense is images else empty_like(dense)
@@ -159,10 +176,13 @@ def erase(
 def mix(
     images: torch.Tensor, partners: ArrayLike, shares: ArrayLike, boxes: ArrayLike | None = None
 ) -> torch.Tensor:
-    """share * image + (1 - share) * partner for `images` (n, c, h, w), and the partner alone inside the box
-    of `boxes` (n, 4; left, top, width, height).
+    """share * image + (1 - share) * partner for each image, and the partner alone inside its box.
 
-    `partners`: n positions in the batch. `shares`: n numbers; others than 1 need a float type.
+    Args:
+        images: (n, c, h, w).
+        partners: n positions in the batch.
+        shares: n numbers; others than 1 need a float type.
+        boxes: (n, 4): left, top, width, height.
     """
     images = check_images(images)
     boxes = np.zeros((len(images), 4), np.int32) if boxes is None else np.asarray(boxes, np.int32)

@@ -14,12 +14,15 @@ from . import functional as F
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What happens to one picture, in this order.
+    """The steps that `augment` takes with one picture, in this order.
 
-    `crop`: (left, top, width, height) of the picture, None for all of it. `size`: (height, width) that the
-    crop is resized to, antialiased; None for the batch's. `offset`: (top, left) of the batch's rectangle in
-    that; what lies outside is black. `flip_horizontal`, `flip_vertical`: bool. `order` and `factors`: colour
-    jitter as in `functional.color_jitter`. `grayscale`: grey in all channels.
+    Args:
+        crop: (left, top, width, height) of the picture, None for all of it.
+        size: (height, width) that the crop is resized to, antialiased; None for the batch's.
+        offset: (top, left) of the batch's rectangle in the resized crop; pixels outside the crop are black.
+        flip_horizontal, flip_vertical: bool.
+        order, factors: colour jitter as in `functional.color_jitter`.
+        grayscale: grey in all channels.
     """
 
     crop: tuple[int, int, int, int] | None = None
@@ -75,13 +78,21 @@ def augment(
     channels_last: bool = False,
     interpolation: str = "bilinear",
 ) -> torch.Tensor:
-    """A batch (n, 3, height, width) of `dtype` from n uint8 pictures (h, w, 3) or (h, w, 4; the fourth is
-    ignored), each of its own size.
+    """Make a batch from n uint8 pictures, each of its own size.
 
-    `augmentations`: one for each picture. `channels_last`: the result's memory format. `size`: (height,
-    width). Float types: (v / 255 - mean) / std, or v / 255 without them; uint8: 0..255.
-    `interpolation`: "bilinear" or "bicubic". Pixels are those that Pillow's resize and colour operations
-        give.
+    Pixels are those that Pillow's resize and colour operations give.
+
+    Args:
+        pictures: (h, w, 3) or (h, w, 4; the fourth is ignored).
+        augmentations: one for each picture.
+        size: (height, width) of the batch.
+        mean, std: for float types: the result is (v / 255 - mean) / std, or v / 255 without them.
+        dtype: of the result; uint8 has 0..255.
+        channels_last: the result's memory format.
+        interpolation: "bilinear" or "bicubic".
+
+    Returns:
+        A batch (n, 3, height, width) of `dtype`.
     """
     _check_pictures(pictures)
     if len(augmentations) != len(pictures):

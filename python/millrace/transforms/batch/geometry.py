@@ -61,7 +61,7 @@ def inverse_affine(
 
 
 class RandomHorizontalFlip(BatchTransform):
-    """Mirrors each image with probability `p`."""
+    """Mirror each image with probability `p`."""
 
     def __init__(self, p: float = 0.5, *, generator: torch.Generator | None = None) -> None:
         super().__init__(generator=generator)
@@ -75,11 +75,18 @@ class RandomHorizontalFlip(BatchTransform):
 
 
 class RandomAffine(BatchTransform):
-    """Turns, moves, scales and shears each image; arguments as torchvision's RandomAffine.
+    """Turn, move, scale and shear each image.
 
-    `degrees`: number or (min, max); `translate`: largest shares (of width, of height); `scale`: (min, max);
-    `shear`: in degrees, number, (min, max) of x, or (min, max, min, max) of x and y; `interpolation`:
-        "nearest" or "bilinear"; `center`: (x, y) in pixels; `fill`: a number, or one per channel.
+    Arguments are those of torchvision's RandomAffine.
+
+    Args:
+        degrees: a number or (min, max).
+        translate: the largest shares (of width, of height).
+        scale: (min, max).
+        shear: in degrees: a number, (min, max) of x, or (min, max, min, max) of x and y.
+        interpolation: "nearest" or "bilinear".
+        fill: a number, or one per channel.
+        center: (x, y) in pixels.
     """
 
     def __init__(
@@ -119,8 +126,15 @@ class RandomAffine(BatchTransform):
 
 
 class RandomRotation(RandomAffine):
-    """Turns each image anticlockwise by an angle of `degrees` (number or (min, max)); its size
-    stays, so `expand=True` is a ValueError. Other arguments: see `RandomAffine`.
+    """Turn each image anticlockwise by a random angle; its size stays.
+
+    Other arguments: see `RandomAffine`.
+
+    Args:
+        degrees: a number or (min, max).
+
+    Raises:
+        ValueError: if `expand` is True: an image would not keep its size.
     """
 
     def __init__(
@@ -145,10 +159,16 @@ class RandomRotation(RandomAffine):
 
 
 class RandomErasing(BatchTransform):
-    """Erases a box of each image with probability `p`; arguments as torchvision's RandomErasing.
+    """Erase a box of each image with probability `p`.
 
-    `scale`: share of the area, `ratio`: height to width, `value`: number, one per channel, or "random"
-        (normal noise; float images). `inplace`: in the images' own memory.
+    Arguments are those of torchvision's RandomErasing.
+
+    Args:
+        p: the probability.
+        scale: bounds of the box's share of the area.
+        ratio: bounds of the box's height / width.
+        value: a number, one per channel, or "random" (normal noise; float images).
+        inplace: erase in the images' own memory.
     """
 
     TRIES = 10

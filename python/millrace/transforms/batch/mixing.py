@@ -31,7 +31,16 @@ class _Mixing(BatchTransform):
         self.alpha, self.num_classes = float(alpha), num_classes
 
     def forward(self, images: torch.Tensor, *labels: Any, key: int | None = None) -> Any:
-        """(images, soft labels (n, classes)) from images and labels (n,) or (n, classes)."""
+        """Mix images and labels.
+
+        Args:
+            images: (n, c, h, w).
+            *labels: one, of shape (n,) or (n, classes).
+            key: an int instead of a draw from torch's generator.
+
+        Returns:
+            (images, soft labels (n, classes)).
+        """
         if len(labels) != 1:
             raise ValueError(f"{type(self).__name__} needs the labels, too: call it with (images, labels)")
         self._check_labels(labels[0], len(images))
@@ -71,9 +80,13 @@ class _Mixing(BatchTransform):
 
 
 class MixUp(_Mixing):
-    """Images and labels as weighted sums with those of the sample before. Float images; (images, labels) ->
-    (images, soft labels). `alpha`: of the Beta distribution that the share is drawn from. `num_classes`:
-    classes of integer labels; None if labels are (n, classes) probabilities already.
+    """Mix images and labels, as weighted sums, with those of the sample before.
+
+    For float images; (images, labels) -> (images, soft labels).
+
+    Args:
+        alpha: of the Beta distribution that the share is drawn from.
+        num_classes: classes of integer labels; None if labels are (n, classes) probabilities already.
     """
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
@@ -84,8 +97,9 @@ class MixUp(_Mixing):
 
 
 class CutMix(_Mixing):
-    """A box of each image from the sample before, and labels by the box's share of the area; (images, labels)
-    -> (images, soft labels). Arguments: see `MixUp`.
+    """Put a box from the sample before into each image, and mix the labels by the box's share of the area.
+
+    (images, labels) -> (images, soft labels). Arguments: see `MixUp`.
     """
 
     def draw(self, rng: np.random.Generator, images: torch.Tensor) -> Params:
