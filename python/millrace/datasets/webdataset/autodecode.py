@@ -81,8 +81,9 @@ pytorch_weights_only = os.environ.get("WDS_PYTORCH_WEIGHTS_ONLY", "0") == "1"
 
 
 def torch_loads(data: bytes) -> Any:
-    """Reads torch.save()'s output; see `pytorch_weights_only`, and utils.enforce_security, which refuses
-    it.
+    """Read torch.save()'s output.
+
+    See `pytorch_weights_only`, and utils.enforce_security, which refuses it.
     """
     return _loads("pth", data)
 
@@ -105,8 +106,10 @@ _VIDEO_EXTENSIONS = frozenset("mp4 ogv mjpeg avi mov h264 mpg webm wmv".split())
 
 
 def torch_audio(key: str, data: bytes) -> Any:
-    """A decoder for decode(): (samples, rate) of flac, mp3, wav, ..., by torchaudio. UnavailableError without
-    it.
+    """A decoder for decode(): (samples, rate) of flac, mp3, wav, ..., by torchaudio.
+
+    Raises:
+        UnavailableError: if torchaudio is missing.
     """
     if key.rpartition(".")[2] not in _AUDIO_EXTENSIONS:
         return None
@@ -115,7 +118,9 @@ def torch_audio(key: str, data: bytes) -> Any:
 
 def torch_video(key: str, data: bytes) -> Any:
     """A decoder for decode(): (frames, sound, info) of mp4, avi, mov, ..., by torchvision's read_video().
-    UnavailableError without it.
+
+    Raises:
+        UnavailableError: if torchvision's read_video() is missing.
     """
     extension = key.rpartition(".")[2].lower()
     if extension not in _VIDEO_EXTENSIONS:

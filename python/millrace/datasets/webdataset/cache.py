@@ -54,8 +54,12 @@ def check_tar_format(path: str) -> bool:
 
 
 class LRUCleanup:
-    """Keeps a folder below `cache_size` bytes: removes the files with the smallest keyfn(path), at most once
-    in `interval` seconds.
+    """A cleaner that keeps a folder below `cache_size` bytes.
+
+    Args:
+        cache_size: bytes that the folder may have.
+        keyfn: a function of a path: the files with the smallest keyfn(path) are removed.
+        interval: seconds in which files are removed at most once.
     """
 
     def __init__(
@@ -76,11 +80,14 @@ class LRUCleanup:
         self.last_run = 0.0
 
     def set_cache_dir(self, cache_dir: Any) -> None:
-        """Another folder."""
+        """Use another folder."""
         self.cache_dir = cache_dir
 
     def cleanup(self) -> None:
-        """Does it. Files that other processes remove meanwhile are no errors."""
+        """Remove files until the folder is below `cache_size`.
+
+        Files that other processes remove meanwhile are no errors.
+        """
         if self.interval is not None and time.time() - self.last_run < self.interval:
             return
         self.last_run = time.time()

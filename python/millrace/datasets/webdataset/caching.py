@@ -12,8 +12,9 @@ from .utils import PipelineStage
 
 
 class Cached(PipelineStage):
-    """Keeps the samples that passed, in each worker process, and gives them again from the second epoch on,
-    always in the same order.
+    """A step that keeps the samples that passed, in each worker process.
+
+    It gives them again from the second epoch on, always in the same order.
     """
 
     def __init__(self) -> None:
@@ -31,12 +32,15 @@ class Cached(PipelineStage):
 
 
 class LMDBCached(PipelineStage):
-    """Keeps the samples that passed in an LMDB database, and gives them again once all of them passed; needs
-    `pip install lmdb`.
+    """A step that keeps the samples that passed in an LMDB database, and gives them again once all of them
+    passed.
 
-    map_size: bytes that it may have. pickler: dumps() and loads() of samples; the default is pickle, so
-        nobody else may write the file.
-    chunksize: samples written at once.
+    It needs `pip install lmdb`.
+
+    Args:
+        map_size: bytes that the database may have.
+        pickler: dumps() and loads() of samples; the default is pickle, so nobody else may write the file.
+        chunksize: samples written at once.
     """
 
     _END = b"_"
@@ -58,7 +62,7 @@ class LMDBCached(PipelineStage):
             return transaction.get(self._END) is not None
 
     def add_samples(self, samples: Iterable[tuple[str, Any]]) -> None:
-        """Writes (key, sample) pairs."""
+        """Write (key, sample) pairs."""
         with self.db.begin(write=True) as transaction:
             for key, sample in samples:
                 transaction.put(key.encode(errors="surrogateescape"), self.pickler.dumps(sample))

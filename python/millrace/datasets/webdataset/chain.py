@@ -77,27 +77,32 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return self._stages
 
     def compose(self, *stages: Any) -> Any:
-        """The pipeline with further stages: a `millrace.datasets.webdataset.Stage`, a function from an
-        iterator to an iterator, an object with `run`.
+        """The pipeline with further stages.
 
-        The state of such a function is not known, so resuming runs the pipeline from the start of the epoch
-        up to it.
+        The state of a function, or of an object with `run`, is not known, so resuming runs the pipeline from
+        the start of the epoch up to it.
+
+        Args:
+            *stages: each a `millrace.datasets.webdataset.Stage`, a function from an iterator to an iterator,
+                or an object with `run`.
         """
         other = self._copy()
         other._stages = (*self._stages, *map(as_stage, stages))
         return other
 
     def append(self, stage: Any) -> None:
-        """compose() that changes this data set itself, as in webdataset. Epochs, and a state that was loaded,
-        are forgotten.
+        """Append a stage to this data set itself, as in webdataset; compose() makes another data set.
+
+        Epochs, and a state that was loaded, are forgotten.
         """
         self._stages = (*self._stages, as_stage(stage))
         self._forget()
 
     @property
     def pipeline(self) -> tuple[Any, ...]:
-        """The source's steps, and the stages, in the form of a DataPipeline's list. DataPipeline(*steps) with
-        other steps is another pipeline.
+        """The source's steps, and the stages, in the form of a DataPipeline's list.
+
+        DataPipeline(*steps) with other steps is another pipeline.
         """
         return (*self._head(), *self._stages)
 
@@ -118,8 +123,11 @@ class Chain(Fluent, utils.Closing, IterableDataset):
     iterator1 = iterator
 
     def invoke(self, f: Any, *args: Any) -> Iterator[Any]:
-        """The items of step `f`: of an iterable, or of a function, stage or object with run() called with
-        `args`.
+        """The items of step `f`.
+
+        Args:
+            f: an iterable, or a function, a stage or an object with run().
+            *args: arguments of the call of the function, the stage or run().
         """
         if not args and isinstance(f, Iterable):
             return iter(f)
@@ -132,8 +140,11 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return other
 
     def repeat(self, nepochs: int = -1, nbatches: int = -1) -> Any:
-        """Makes an epoch of `nepochs` times the data (-1: endless), each time in another order; `nbatches`:
-        at most so many items.
+        """Make an epoch of `nepochs` times the data, each time in another order.
+
+        Args:
+            nepochs: how many times; -1: endless.
+            nbatches: at most so many items.
         """
         other = self._copy()
         other._repetitions = nepochs if nepochs > 0 else ENDLESS
@@ -141,18 +152,22 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return other
 
     def with_epoch(self, nsamples: int = -1, nbatches: int = -1) -> Any:
-        """Makes an epoch of so many items (samples, or batches after batched()) for each reader; the data are
-        repeated as needed.
+        """Make an epoch of so many items (samples, or batches after batched()) for each reader.
 
-        A reader is a worker of a rank, as in webdataset: two workers give twice as many items, natively, too,
-        if num_workers is a number. With num_workers="auto" each rank gives so many items. A state of such an
-        epoch must be loaded with the same number of workers.
+        The data are repeated as needed. A reader is a worker of a rank, as in webdataset: two workers give
+        twice as many items, natively, too, if num_workers is a number. With num_workers="auto" each rank
+        gives so many items. A state of such an epoch must be loaded with the same number of workers.
         """
         return self.repeat(nbatches=max(nsamples, nbatches))
 
     def with_length(self, n: int, silent: bool = False) -> Any:
-        """Makes len() return `n`, and changes nothing else: with_epoch() does. `silent` has no effect; there
-        is no warning.
+        """Make len() return `n`.
+
+        It changes nothing else: with_epoch() does.
+
+        Args:
+            n: the length.
+            silent: no effect; there is no warning.
         """
         other = self._copy()
         other._length = n
@@ -194,8 +209,9 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return epoch if is_new else self._last + 1
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iterator, here and in worker processes, begin this epoch. Later iterators begin the
-        epochs after it.
+        """Make the next iterator, here and in worker processes, begin this epoch.
+
+        Later iterators begin the epochs after it.
         """
         if self._pending is not None and self._pending["epoch"] != epoch:
             self._pending = None
@@ -249,17 +265,21 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return self._items(run)
 
     def iterate(self, source: Any, stages: tuple[Stage, ...], most: int | None) -> Iterator[Any]:
-        """iter() with another source, `source(context, own)`, and other stages: the same samples in another
-        form, so the same positions.
+        """An iterator, as iter() makes it, with another source and other stages.
 
-        `most` replaces with_epoch()'s number. None: the caller counts, and calls end() when the epoch is
-        over.
+        They give the same samples in another form, so the positions are the same.
+
+        Args:
+            source: a function of (context, own).
+            stages: replace this data set's stages.
+            most: replaces with_epoch()'s number. None: the caller counts, and calls end() when the epoch is
+                over.
         """
         run = self._latest = Run(source, stages, most)
         return self._items(run)
 
     def end(self) -> None:
-        """Marks the iterator that was made last as ended."""
+        """Mark the iterator that was made last as ended."""
         self._latest.ended, self._latest.flow = True, None  # type: ignore[union-attr]
 
     def _items(self, run: Run) -> Iterator[Any]:
@@ -297,17 +317,17 @@ class Chain(Fluent, utils.Closing, IterableDataset):
             ) from error
 
     def close(self) -> None:
-        """Drops the samples that the iterator that was made last has read ahead, and forgets its position."""
+        """Drop the samples that the iterator that was made last has read ahead, and forget its position."""
         self._latest = None
 
     # ---------------------------------------------------------------- state
 
     @signing
     def state_dict(self) -> dict[str, Any]:
-        """The position of the iterator that was made last: numbers only, whatever samples are held. After its
-        end: the start of the next epoch.
+        """The position of the iterator that was made last: numbers only, whatever samples are held.
 
-        It belongs to one reader, that is, one worker of one rank; a DataLoader keeps those of its workers.
+        After the iterator's end it is the start of the next epoch. It belongs to one reader, that is, one
+        worker of one rank; a DataLoader keeps those of its workers.
         """
         run = self._latest
         if self._pending is not None and (run is None or not run.begun):
@@ -317,8 +337,15 @@ class Chain(Fluent, utils.Closing, IterableDataset):
         return {**run.state(), "pipeline": self._described()}
 
     def load_state_dict(self, state: dict[str, Any], verify: bool = True) -> None:
-        """Makes the next iterator go on where `state` was taken. StateError for a state of another version,
-        of another pipeline, or damaged (by its checksum, unless `verify` is False).
+        """Make the next iterator go on where `state` was taken.
+
+        Args:
+            state: a dict from state_dict().
+            verify: False leaves the checksum of `state` unchecked.
+
+        Raises:
+            StateError: if the state is of another version, of another pipeline, or damaged (by its checksum,
+                unless `verify` is False).
         """
         self._pending = checked_state(state, type(self).__name__, self._described(), verify)
         self._latest = None

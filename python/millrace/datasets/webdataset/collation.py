@@ -11,11 +11,13 @@ import torch
 def default_collation_fn(
     samples: list[Any], combine_tensors: bool = True, combine_scalars: bool = True
 ) -> Any:
-    """A tuple of columns for tuples and lists, a dict of them for dicts.
+    """A batch of samples: a tuple of columns for tuples and lists, a dict of them for dicts.
 
     Numbers become a numpy array, arrays of one shape one array, tensors of one shape one tensor; anything
-    else a list. ValueError for samples with other fields than the first one, and for arrays of different
-    shapes.
+    else a list.
+
+    Raises:
+        ValueError: if a sample has other fields than the first one, or if arrays have different shapes.
     """
     first = samples[0]
     if isinstance(first, dict):

@@ -15,10 +15,12 @@ class WebLoader(Mixture):
     """millrace.DataLoader(...) with further stages for its batches:
     `.unbatched().shuffle(1000).batched(64).with_epoch(500)`.
 
-    The arguments (`args`, `kw`) are those of `DataLoader`. The further stages run in the consumer's thread.
-    Without further stages, use millrace.DataLoader: it does the same, and has len(). explain(), stats(),
-    profile(), advice() and report() are those of `loader`. state_dict() has the loader's state; samples that
-    a further stage held are read again.
+    The further stages run in the consumer's thread. Without further stages, use millrace.DataLoader: it does
+    the same, and has len(). explain(), stats(), profile(), advice() and report() are those of `loader`.
+    state_dict() has the loader's state; samples that a further stage held are read again.
+
+    Args:
+        *args, **kw: those of `DataLoader`.
     """
 
     def __init__(self, *args: Any, **kw: Any) -> None:

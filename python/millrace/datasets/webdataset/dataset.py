@@ -56,9 +56,10 @@ for _method in "__delitem__ __setitem__ __iadd__ append clear extend insert pop 
 
 
 class WebDataset(ShardChain):
-    """Samples in tar shards. Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__":
-    shard, "jpg": ..., "cls": ...};
-    the shard's name is its URL without signatures and passwords (millrace/_common/signed_urls.py).
+    """Samples in tar shards.
+
+    Files a/b.jpg, a/b.cls of a shard are a sample {"__key__": "a/b", "__url__": shard, "jpg": ..., "cls":
+    ...}; the shard's name is its URL without signatures and passwords (millrace/_common/signed_urls.py).
 
     An IterableDataset; fluent methods (fluent.py) append stages, each making a new dataset:
 
@@ -87,21 +88,23 @@ class WebDataset(ShardChain):
         url_to_name: ValueError unless None: the cache names its files itself.
         detshuffle: no effect, as shuffles are deterministic.
         nodesplitter, workersplitter: the division of shards among ranks and workers (split.py). "auto"
-            divides shards, or samples if there are too few shards; "shards", "samples": these only. None:
-            all read all. Or a function from an iterator of {"url": ...} to an iterator of those that this
-            reader takes, as webdataset's. While a loader that Accelerate prepared gives each rank its part,
-            ranks do not divide here (a function still divides: leave it out).
+            divides shards, or samples if there are too few shards; "shards", "samples": these only. None: all
+            read all. Or a function from an iterator of {"url": ...} to an iterator of those that this reader
+            takes, as webdataset's. While a loader that Accelerate prepared gives each rank its part, ranks do
+            not divide here (a function still divides: leave it out).
         select_files, rename_files: functions of the names in the archives, called in the order rename,
-        select.
+            select.
         empty_check: a reader that finds no sample in its shards raises ValueError.
         verbose: prints which shard is opened.
         seed: of all shuffles; the same on all ranks. None: WDS_SEED of the environment, or 0.
         memory: bytes of shards from elsewhere that each reader may have in memory or on their way.
         store_options: for millrace.stores, which reads them: credentials, endpoint, region, ...
 
-    ValueError for arguments that mean nothing. Errors in shards: CorruptDataError naming the shard and the
-    offset; FileNotFoundError and the like for those that cannot be opened; ValueError for a name that is
-    twice in a sample.
+    Raises:
+        ValueError: if arguments mean nothing, if a name is twice in a sample, or, with `empty_check`, if a
+            reader finds no sample.
+        CorruptDataError: if a shard has errors; it names the shard and the offset.
+        FileNotFoundError: and the like, if a shard cannot be opened.
     """
 
     def __init__(
@@ -165,11 +168,16 @@ class WebDataset(ShardChain):
 
     def indexed(self, index_dir: str | None = None) -> IndexedWebDataset:
         """The same shards and stages as a map-style dataset: any order, len(), exact shuffles of all shards.
-        Plain tars only.
 
-        index_dir: where the shards' indexes are kept when they do not lie beside them; None: in the user's
-        cache folder. ValueError for stages that do not treat sample by sample (shuffle, batched, slice), and
-        for handlers.
+        It takes plain tars only.
+
+        Args:
+            index_dir: where the shards' indexes are kept when they do not lie beside them; None: in the
+                user's cache folder.
+
+        Raises:
+            ValueError: if a stage does not treat sample by sample (shuffle, batched, slice), or has a
+                handler.
         """
         shards = self.shards
         if shards.select_files is not None or shards.rename_files is not None:
@@ -182,8 +190,10 @@ class WebDataset(ShardChain):
         return IndexedWebDataset(self.urls, self._stages, index_dir, shards.stores)
 
     def describe_split(self, num_workers: int = 0, ranks: int | None = None) -> str:
-        """The shards that each reader reads in the next epoch, and why: a line per reader. `ranks`: how many;
-        None: the present number.
+        """The shards that each reader reads in the next epoch, and why: a line per reader.
+
+        Args:
+            ranks: how many ranks; None: the present number.
         """
         if self.shards.resampled:
             return (
@@ -212,8 +222,9 @@ class WebDataset(ShardChain):
 
     @property
     def pipeline(self) -> Any:
-        """The steps as a DataPipeline lists them. Changing this list makes the data set that DataPipeline,
-        which runs in Python.
+        """The steps as a DataPipeline lists them.
+
+        Changing this list makes the data set that DataPipeline, which runs in Python.
         """
         steps = super().pipeline
         return EditableSteps(steps).of(self) if type(self) is WebDataset else steps

@@ -64,7 +64,11 @@ IMAGE_EXTENSIONS = frozenset(
 
 @dataclass(frozen=True)
 class ImageHandler:
-    """A decoder of pictures: `spec` is one of IMAGE_SPECS. ValueError for another name."""
+    """A decoder of pictures; `spec` is one of IMAGE_SPECS.
+
+    Raises:
+        ValueError: if `spec` is another name.
+    """
 
     spec: str
     extensions: frozenset[str] = IMAGE_EXTENSIONS
@@ -108,8 +112,10 @@ MOST_UNPACKED = 2**32  # bytes that a compressed field may have
 
 
 class DecodingError(CorruptDataError):
-    """A field could not be decoded. `url`, `key`, `field`: where the field is; the cause is its decoder's
-    exception.
+    """The error of a field that could not be decoded; the cause is its decoder's exception.
+
+    Attributes:
+        url, key, field: where the field is.
     """
 
     url: str | None = None
@@ -118,13 +124,16 @@ class DecodingError(CorruptDataError):
 
 
 class PickleRefused(ValueError):
-    """A field is a pickle, or needs one, and that was not allowed."""
+    """The error of a field that is a pickle, or needs one, where that was not allowed."""
 
 
 @dataclass(frozen=True)
 class Continue:
-    """Returned by a decoder that has only unwrapped the data: the other decoders go on with `data`, under the
-    name `key`.
+    """The answer of a decoder that has only unwrapped the data: the other decoders go on with it.
+
+    Args:
+        key: the name under which they go on.
+        data: the unwrapped data.
     """
 
     key: str
@@ -132,7 +141,11 @@ class Continue:
 
 
 def gzfilter(key: str, data: bytes) -> Continue | None:
-    """Unpacks a field with a name that ends in .gz; None for others. ValueError for more than 4 GiB."""
+    """Unpack a field with a name that ends in .gz; None for others.
+
+    Raises:
+        ValueError: if the field unpacks to more than 4 GiB.
+    """
     if not key.endswith(".gz"):
         return None
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
@@ -240,7 +253,10 @@ class BasicHandlers:
 
 
 class SampleDecoder:
-    """`decoder(sample)`: a new dict with decoded fields. WebDataset.decode() documents the arguments."""
+    """A function of samples: `decoder(sample)` is a new dict with decoded fields.
+
+    WebDataset.decode() documents the arguments.
+    """
 
     def __init__(
         self,

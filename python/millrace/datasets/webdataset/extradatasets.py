@@ -25,8 +25,9 @@ class MockDataset(IterableDataset):
 
 
 class with_epoch(IterableDataset):  # noqa: N801  (webdataset's name)
-    """`length` samples at a time of a stream, which goes on in the next epoch where it was, and begins anew
-    at its end.
+    """A stream in epochs of `length` samples.
+
+    It goes on in the next epoch where it was, and begins anew at its end.
     """
 
     def __init__(self, dataset: Iterable[Any], length: int) -> None:

@@ -115,15 +115,17 @@ _to_tuple, _unbatched, _unlisted, _xdecode = (
 def shuffle(
     bufsize: int = 1000, initial: int = 100, rng: Any = None, seed: int | None = None, handler: Any = None
 ) -> Any:
-    """The step that WebDataset.shuffle() appends. In front of tarfile_to_samples() it shuffles all shards,
-    whatever `bufsize` is.
+    """The step that WebDataset.shuffle() appends.
+
+    In front of tarfile_to_samples() it shuffles all shards, whatever `bufsize` is.
     """
     return _shuffling(bufsize, initial, rng, seed, handler)
 
 
 def detshuffle(bufsize: int = 1000, initial: int = 100, seed: int = 0, epoch: int = -1) -> DetShuffle | None:
-    """shuffle() in an order that always depends on (seed, epoch); epochs count from `epoch` + 1. The step's
-    `epoch` says which it was.
+    """The step of a shuffle() in an order that always depends on (seed, epoch).
+
+    Epochs count from `epoch` + 1. The step's `epoch` says which it was.
     """
     return None if bufsize < 1 else DetShuffle(int(bufsize), int(initial), seed, epoch)
 
@@ -244,8 +246,14 @@ def getfirst(
     default: Any = None,
     missing_is_error: bool = True,
 ) -> Any:
-    """The first of these fields that the sample has, "jpg;png". ValueError, or `default`, when it has
-    none.
+    """The first of these fields that the sample has.
+
+    Args:
+        keys: the names of the fields, "jpg;png".
+        default: the value when the sample has none of them and `missing_is_error` is False.
+
+    Raises:
+        ValueError: if the sample has none of them and `missing_is_error` is True.
     """
     names = keys.split(";") if isinstance(keys, str) else list(keys)
     for name in names:
@@ -260,7 +268,7 @@ def getfirst(
 def transform_with(
     sample: Sequence[Any], transformers: Sequence[Callable[[Any], Any] | None] | None
 ) -> list[Any]:
-    """transformers[i](sample[i]); None, or no function, leaves a field as it is."""
+    """A list of transformers[i](sample[i]); None, or no function, leaves a field as it is."""
     functions = [*(transformers or ()), *[None] * len(sample)]
     return [value if function is None else function(value) for value, function in zip(sample, functions)]
 

@@ -113,24 +113,33 @@ class Through:
 
 
 class Stage:
-    """One step of a pipeline, as data; fluent methods append them. Subclasses are dataclasses, compared by
-    their fields.
+    """One step of a pipeline, as data; fluent methods append them.
 
-    `has_position`: its flow adds an entry to the position. `counts`: positions after it depend on it.
-    `label`: its text, in messages and in a state.
+    Subclasses are dataclasses, compared by their fields.
+
+    Attributes:
+        has_position: whether the stage's flow adds an entry to the position.
+        counts: whether positions after it depend on it.
+        label: the stage's text, in messages and in a state.
     """
 
     has_position = counts = False
     label = ""
 
     def run(self, source: Flow, context: Context, own: Any = None) -> Flow:
-        """The flow of this stage over `source`. `own`: the stage's entry in the position; `source` already is
-        at the place where it goes on.
+        """The flow of this stage over `source`.
+
+        Args:
+            source: a flow that already is at the place where it goes on.
+            own: the stage's entry in the position.
         """
         return Through(source, self.generate)
 
     def generate(self, samples: Iterator[Any]) -> Iterator[Any]:
-        """The stage's items, made from `samples` one by one. For stages without a position of their own."""
+        """The stage's items, made from `samples` one by one.
+
+        It is for stages without a position of their own.
+        """
         raise NotImplementedError
 
     def __call__(self, items: Iterable[Any]) -> Iterator[Any]:

@@ -32,8 +32,9 @@ from .stages import (
 
 
 class Fluent:
-    """Mixin of what has `compose(stage)`. Samples are dicts {"__key__", "__url__", field: value} until
-    to_tuple().
+    """A mixin for classes that have `compose(stage)`.
+
+    Samples are dicts {"__key__", "__url__", field: value} until to_tuple().
     """
 
     def compose(self, *stages: Any) -> Any:
@@ -51,17 +52,24 @@ class Fluent:
         handler: Handler = reraise_exception,
         allow_pickle: AllowPickle = False,
     ) -> Any:
-        """Fields decoded by their extensions: txt, cls, id, json, npy, npz, pth, ten, msgpack, cbor, and
-        within .gz. Others stay bytes.
+        """Decode fields by their extensions: txt, cls, id, json, npy, npz, pth, ten, msgpack, cbor, and
+        within .gz.
 
-        args: "pil", "rgb8", "torchrgb" and the like decode pictures (decoders.py has the names); functions of
-            (".extension", bytes) decode what they return something other than None for. Tried in this order,
-            between those of `pre` and `post`.
-        only: names of fields, a list or separated by spaces; the others stay as they are.
-        partial: leaves fields alone that are no bytes.
-        allow_pickle: pickles (pyd, pkl, pickle, arrays of objects in npy and npz, pth with more than tensors)
-            run any code when they are read, so they are refused: DecodingError. True allows all; a list
-            allows these extensions.
+        Other fields stay bytes.
+
+        Args:
+            *args: "pil", "rgb8", "torchrgb" and the like decode pictures (decoders.py has the names);
+                functions of (".extension", bytes) decode fields for which they return something other than
+                None. Tried in this order, between those of `pre` and `post`.
+            pre, post: functions tried before and after those of `args`.
+            only: names of fields, a list or separated by spaces; the others stay as they are.
+            partial: leaves fields alone that are no bytes.
+            allow_pickle: pickles (pyd, pkl, pickle, arrays of objects in npy and npz, pth with more than
+                tensors) run any code when they are read, so they are refused. True allows all; a list allows
+                these extensions.
+
+        Raises:
+            DecodingError: if a field is a pickle that is refused.
         """
         names = only.split() if isinstance(only, str) else only
         return self.compose(
@@ -83,8 +91,11 @@ class Fluent:
         defaults: Iterable[Any] = DEFAULT_PATTERNS,
         **kw: Any,
     ) -> Any:
-        """Fields through functions of a file: args are (pattern, function), `png=function` is ("*.png",
-        function); False leaves bytes.
+        """Decode fields by functions of a file.
+
+        Args:
+            *args: pairs (pattern, function); False as the function leaves bytes.
+            **kw: `png=function` is ("*.png", function).
         """
         patterns = (*defaults, *args, *((f"*.{name}", function) for name, function in kw.items()))
         return self.compose(DecodeByPattern(patterns, must_decode))
@@ -96,11 +107,15 @@ class Fluent:
         missing_is_error: bool = True,
         none_is_error: bool | None = None,
     ) -> Any:
-        """The fields as a tuple, in this order; "jpg;png" is the first of these that the sample has. "jpg
-        cls" is two fields.
+        """The fields as a tuple, in this order.
 
-        ValueError, for the handler, at a sample that lacks one; None in its place with
-        missing_is_error=False.
+        Args:
+            *args: names of fields; "jpg;png" is the first of these that the sample has. "jpg cls" is two
+                fields.
+            missing_is_error: False gives None in place of a field that the sample lacks.
+
+        Raises:
+            ValueError: if a sample lacks a field, unless `missing_is_error` is False. The handler gets it.
         """
         fields = args[0].split() if len(args) == 1 and isinstance(args[0], str) and " " in args[0] else args
         nones = missing_is_error if none_is_error is None else none_is_error
@@ -109,15 +124,19 @@ class Fluent:
     def to_dict(
         self, *args: Fields, handler: Handler = reraise_exception, missing_is_error: bool = True
     ) -> Any:
-        """Samples with these fields only, called by the first name of "jpg;png"; with none named, without
-        `__key__` and `__url__`.
+        """Samples with these fields only, called by the first name of "jpg;png".
+
+        With no fields named, all but `__key__` and `__url__`.
         """
         fields = args[0].split() if len(args) == 1 and isinstance(args[0], str) else args
         return self.compose(ToDict(tuple(map(alternatives, fields)), missing_is_error, handler))
 
     def rename(self, handler: Handler = reraise_exception, keep: bool = True, **kw: Fields) -> Any:
-        """`rename(image="jpg;png")`: the field is called image. keep=False leaves out the fields not named,
-        `__key__` too.
+        """Rename fields: with `rename(image="jpg;png")` the field is called image.
+
+        Args:
+            keep: False leaves out the fields not named, `__key__` too.
+            **kw: the fields by their new names.
         """
         return self.compose(Rename({new: alternatives(old) for new, old in kw.items()}, keep, handler))
 
@@ -129,8 +148,8 @@ class Fluent:
         duplicate_is_error: bool = True,
         **kw: str,
     ) -> Any:
-        """`rename_keys(image="*.jpg")` or `rename_keys(("image", "*.jpg"))`: renames fields with a name that
-        fits the pattern.
+        """Rename fields with a name that fits the pattern: `rename_keys(image="*.jpg")` or
+        `rename_keys(("image", "*.jpg"))`.
         """
         return self.compose(RenameKeys((*args, *kw.items()), keep_unselected, must_match, duplicate_is_error))
 
@@ -143,15 +162,17 @@ class Fluent:
     # ---------------------------------------------------------------- functions
 
     def map(self, f: Callable[[Any], Any], handler: Handler = reraise_exception) -> Any:
-        """f(sample); None leaves it out."""
+        """Replace each sample by f(sample); None leaves the sample out."""
         return self.compose(Map(f, handler))
 
     def map_tuple(self, *args: Callable[[Any], Any] | None, handler: Handler = reraise_exception) -> Any:
-        """A function for each field of a tuple; None leaves it as it is."""
+        """Call a function for each field of a tuple; None leaves the field as it is."""
         return self.compose(MapTuple(args, handler))
 
     def map_dict(self, handler: Handler = reraise_exception, **kw: Callable[[Any], Any]) -> Any:
-        """`map_dict(jpg=f)`: f(sample["jpg"]) in its place."""
+        """Replace fields by functions of them: `map_dict(jpg=f)` puts f(sample["jpg"]) in the place of
+        sample["jpg"].
+        """
         if not kw:
             raise ValueError("map_dict() needs a function for one field at least: map_dict(jpg=f)")
         return self.compose(MapDict(kw, handler))
@@ -176,12 +197,20 @@ class Fluent:
         seed: int | None = None,
         handler: Handler | None = None,
     ) -> Any:
-        """Through a buffer of `size` samples, which begins to give when it has `initial`. size < 1: nothing
-        changes.
+        """Shuffle samples through a buffer.
 
         The order is a function of (the data set's seed, `seed`, epoch, reader). Put it before decode(): the
-        buffer holds bytes then, and resuming reads its samples again without decoding. ValueError for `rng`:
-        its state would not be known. `handler` has no effect, as nothing can fail here.
+        buffer holds bytes then, and resuming reads its samples again without decoding.
+
+        Args:
+            size: samples that the buffer has; below 1: nothing changes.
+            initial: the buffer begins to give samples when it has so many.
+            rng: None only.
+            seed: the order depends on it, as told above.
+            handler: no effect, as nothing can fail here.
+
+        Raises:
+            ValueError: if there is an `rng`: its state would not be known.
         """
         if rng is not None:
             raise ValueError(
@@ -196,8 +225,8 @@ class Fluent:
         return self.compose(RandomSample(p))
 
     def slice(self, *args: int | None) -> Any:
-        """itertools.islice's arguments: (stop), (start, stop) or (start, stop, step), of each reader's
-        samples.
+        """A slice of each reader's samples, by itertools.islice's arguments: (stop), (start, stop) or (start,
+        stop, step).
         """
         if not 1 <= len(args) <= 3:
             raise TypeError(f"slice() takes 1 to 3 arguments, as itertools.islice does, not {len(args)}")
@@ -218,11 +247,13 @@ class Fluent:
         collation_fn: Callable[[list[Any]], Any] | None = default_collation_fn,
         partial: bool = True,
     ) -> Any:
-        """collation_fn of lists of `batchsize` samples; partial=False drops the shorter one at the reader's
-        end.
+        """Batches of `batchsize` samples: collation_fn of a list of them.
 
-        The default makes arrays of numbers and arrays, tensors of tensors, and lists of anything else, field
-        by field.
+        Args:
+            batchsize: samples of a batch.
+            collation_fn: a function of a list of samples. The default makes arrays of numbers and arrays,
+                tensors of tensors, and lists of anything else, field by field.
+            partial: False drops the shorter batch at the reader's end.
         """
         if batchsize < 1:
             raise ValueError(f"batchsize should be 1 or more, but is {batchsize}")
@@ -243,19 +274,23 @@ class Fluent:
     # ---------------------------------------------------------------- what passes
 
     def log_keys(self, logfile: str | None = None) -> Any:
-        """A line for each sample in `logfile`."""
+        """Write a line for each sample to `logfile`."""
         return self.compose(LogKeys(logfile)) if logfile else self
 
     def mcached(self) -> Any:
-        """Samples as they passed in the first epoch, kept in memory, each worker process for itself: later
-        epochs have the same order.
+        """Keep samples as they passed in the first epoch, in memory, each worker process for itself.
+
+        Later epochs have the same order.
         """
         return self.compose(Cached())
 
     def lmdb_cached(
         self, fname: str, map_size: float = 1e12, pickler: Any = pickle, chunksize: int = 500
     ) -> Any:
-        """The same in an LMDB database; see caching.LMDBCached."""
+        """Keep samples as mcached() does, but in an LMDB database.
+
+        For the arguments, see `LMDBCached`.
+        """
         return self.compose(LMDBCached(fname, map_size, pickler, chunksize))
 
 

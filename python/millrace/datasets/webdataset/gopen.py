@@ -48,11 +48,13 @@ def rewrite_url(url: str) -> str:
 
 
 def gopen(url: str, mode: str = "rb", bufsize: int = -1, **kw: Any) -> Any:
-    """A file of bytes, to be read ("rb") or written ("wb"). "-": standard input or output. Objects of stores
-    are read only.
+    """A file of bytes, to be read or written.
 
-    bufsize: of local files and commands, in bytes. **kw: those of Pipe for commands, those of
-        millrace.stores.open_source for stores.
+    Args:
+        url: any URL or path; "-": standard input or output. Objects of stores are read only.
+        mode: "rb" to read, "wb" to write.
+        bufsize: of local files and commands, in bytes.
+        **kw: those of Pipe for commands, those of millrace.stores.open_source for stores.
     """
     if mode not in _STANDARD:
         raise ValueError(f"gopen(mode={mode!r}): give 'rb' or 'wb'")

@@ -32,27 +32,27 @@ def handled(function: Callable[[Any], Any], items: Iterable[Any], handler: Handl
 
 
 def reraise_exception(error: Exception) -> NoReturn:
-    """Raises `error` where the sample would have come."""
+    """Raise `error` where the sample would have come."""
     raise error
 
 
 def ignore_and_continue(error: Exception) -> bool:
-    """Goes on after the `error`, silently."""
+    """Go on after the `error`, silently."""
     return True
 
 
 def warn_and_continue(error: Exception) -> bool:
-    """Goes on after the `error`, with a warning."""
+    """Go on after the `error`, with a warning."""
     warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
     return True
 
 
 def ignore_and_stop(error: Exception) -> bool:
-    """Ends the stream at the `error`, silently."""
+    """End the stream at the `error`, silently."""
     return False
 
 
 def warn_and_stop(error: Exception) -> bool:
-    """Ends the stream at the `error`, with a warning."""
+    """End the stream at the `error`, with a warning."""
     warnings.warn(f"{type(error).__name__}: {error}", stacklevel=2)
     return False

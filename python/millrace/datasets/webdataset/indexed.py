@@ -67,13 +67,20 @@ class IndexedWebDataset(Dataset):
     Sample i is that of the shards in the order of `urls`, whatever the shards' dataset said of shuffling,
     splitting and repeating: those are the sampler's.
 
-    `stages`: the chain's steps; `index_dir`: where indexes are kept that do not lie beside their shards,
-    None: in the user's cache folder; `stores`: how remote shards are read. The shards' indexes are made, or
-    loaded, at the first question; a walk over the headers costs about 3 ms per 1,000 samples. Of shards in
-    stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a twentieth of it); those read
-    longest ago are closed, and opened again without asking the store.
+    The shards' indexes are made, or loaded, at the first question; a walk over the headers costs about 3 ms
+    per 1,000 samples. Of shards in stores at most 256 are open at once, fewer where RLIMIT_NOFILE is low (a
+    twentieth of it); those read longest ago are closed, and opened again without asking the store.
 
-    Raises what shards raise: FileNotFoundError, CorruptDataError, UnavailableError for gzip or zstd shards.
+    Args:
+        urls: the shards, in the order of the samples.
+        stages: the chain's steps.
+        index_dir: where indexes are kept that do not lie beside their shards; None: in the user's cache
+            folder.
+        stores: how remote shards are read.
+
+    Raises:
+        FileNotFoundError, CorruptDataError: if the shards raise it.
+        UnavailableError: if shards are packed by gzip or zstd.
     """
 
     def __init__(
@@ -122,14 +129,18 @@ class IndexedWebDataset(Dataset):
         return [len(index) for index in self._shards.indexes]
 
     def files(self, suffixes: Sequence[str]) -> _core.TarSamples:
-        """One file of each sample, for the engine: the first of these suffixes. CorruptDataError where a
-        sample has none.
+        """One file of each sample, for the engine: the first of these suffixes.
+
+        Raises:
+            CorruptDataError: if a sample has none.
         """
         return _core.TarSamples(self._shards.sources, self._shards.indexes, list(suffixes))
 
     def numbers(self, suffixes: Sequence[str]) -> np.ndarray | None:
-        """int64 [len]: what the first file of these suffixes says in each sample; None where one is missing,
-        or is no whole number.
+        """The numbers in the first file of these suffixes, one for each sample.
+
+        Returns:
+            int64 [len]. None if a sample lacks such a file, or if one is no whole number.
         """
         parts = [index.numbers(list(suffixes)) for index in self._shards.indexes]
         there = [part for part in parts if part is not None]

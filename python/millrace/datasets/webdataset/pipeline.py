@@ -23,8 +23,9 @@ from .utils import make_seed
 
 
 class DataPipeline(Chain):
-    """The pipeline of these steps; lists of them are taken apart, and None is left out. It has the fluent
-    methods, too.
+    """The pipeline of these steps; lists of them are taken apart, and None is left out.
+
+    It has the fluent methods, too.
 
     SimpleShardList or ResampledShards first, then steps for shards, tarfile_to_samples(), and steps for
     samples make a WebDataset. The steps for shards decide how shards are divided: by ranks with
@@ -38,7 +39,8 @@ class DataPipeline(Chain):
     load_state_dict() these are used instead, if only known stages follow it. Subclasses may append steps in
     their __init__.
 
-    ValueError when there is no step.
+    Raises:
+        ValueError: if there is no step.
     """
 
     weights: tuple[float, ...] | None = None
@@ -67,7 +69,10 @@ class DataPipeline(Chain):
 
     @property  # type: ignore[override]
     def pipeline(self) -> list[Any]:
-        """The steps. A change of this list takes effect at the next iterator."""
+        """The steps.
+
+        A change of this list takes effect at the next iterator.
+        """
         return self._steps
 
     @pipeline.setter

@@ -45,10 +45,12 @@ __all__ = [
 
 
 class SimpleShardList(IterableDataset):
-    """The shards in order; with a `seed` in a random one. In front of tarfile_to_samples(), each epoch has
-    another random order.
+    """The shards in order, or in a random one with a `seed`.
 
-    seed: an int; True: the data set's own.
+    In front of tarfile_to_samples(), each epoch has another random order.
+
+    Args:
+        seed: an int; True: the data set's own.
     """
 
     resampled = False
@@ -78,9 +80,10 @@ class ResampledShards(IterableDataset):
     epoch, reader), `deterministic` or not, and is resumed at the very sample. Else each iterator draws anew:
     by (worker_seed(), how many there were before, seed) if `deterministic`, by chance if not.
 
-    worker_seed: a function without arguments; None: utils.pytorch_worker_seed. max_urls: of an iterable, only
-        so many.
-    empty_check: False allows that there are no shards, and gives none.
+    Args:
+        worker_seed: a function without arguments; None: utils.pytorch_worker_seed.
+        max_urls: of an iterable, only so many.
+        empty_check: False allows that there are no shards, and gives none.
     """
 
     resampled, shuffled = True, False
@@ -126,7 +129,11 @@ def expand_source(source: Any, max_urls: int = 10**9) -> list[str]:
 
 
 def shardspec(spec: str) -> SimpleShardList:
-    """SimpleShardList(spec). ValueError for a .yaml file, which lists data sets: mix them by RandomMix."""
+    """SimpleShardList(spec).
+
+    Raises:
+        ValueError: if `spec` is a .yaml file, which lists data sets: mix them by RandomMix.
+    """
     if spec.endswith((".yaml", ".yml")):
         raise ValueError(
             f"{spec}: data sets are not listed in files here; RandomMix([...], probs=[...]) mixes them"
@@ -194,14 +201,14 @@ class DirectoryShardList(IterableDataset):
         )
 
     def recycle(self, active: str) -> None:
-        """Treats a shard that was read as `mode` says."""
+        """Treat a shard that was read as `mode` says."""
         if self.mode == "unlink":
             os.unlink(active)
         else:
             os.rename(active, active.rpartition(".")[0] + ("._done_" if self.mode == "keep" else ""))
 
     def cleanup_files_without_processes(self) -> None:
-        """Treats the shards of processes that have ended in the same way."""
+        """Treat the shards of processes that have ended as recycle() does."""
         for name in glob.glob(os.path.join(glob.escape(self.path), "*._*_")):
             pid = name.rpartition("._")[2][:-1]
             if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):

@@ -174,19 +174,29 @@ def _divide(
 
 
 def split_by_node(source: Iterable[Any]) -> Iterator[Any]:
-    """Every n-th entry of `source` for each of n ranks. As a nodesplitter: "shards"."""
+    """Every n-th entry of `source` for each of n ranks.
+
+    As a nodesplitter it is "shards".
+    """
     reader = Reader.here()
     return islice(source, reader.rank, None, reader.ranks)
 
 
 def split_by_worker(source: Iterable[Any]) -> Iterator[Any]:
-    """Every n-th entry of `source` for each of n workers. As a workersplitter: "shards"."""
+    """Every n-th entry of `source` for each of n workers.
+
+    As a workersplitter it is "shards".
+    """
     reader = Reader.here()
     return islice(source, reader.worker, None, reader.workers)
 
 
 def single_node_only(source: Iterable[Any]) -> Iterator[Any]:
-    """All entries of `source`. ValueError if there are several ranks."""
+    """All entries of `source`.
+
+    Raises:
+        ValueError: if there are several ranks.
+    """
     reader = Reader.here()
     if reader.ranks > 1:
         raise ValueError(
@@ -197,7 +207,11 @@ def single_node_only(source: Iterable[Any]) -> Iterator[Any]:
 
 
 def non_empty(source: Iterable[Any]) -> Iterator[Any]:
-    """All entries. ValueError when there is none."""
+    """All entries of `source`.
+
+    Raises:
+        ValueError: if there is none.
+    """
     entry = None
     for entry in source:
         yield entry

@@ -75,9 +75,14 @@ def tar_file_expander(
     rename_files: Callable[[str], str] | None = None,
     eof_value: Sample | None = None,
 ) -> Iterator[Sample]:
-    """The files of all archives {"url": ..., "stream": ...}, with `__url__`; after each archive comes
-    `eof_value`, unless it is None. Newer versions of the package give {} there, and scripts that group files
-    themselves do not take it.
+    """The files of all archives {"url": ..., "stream": ...}, with `__url__`.
+
+    Newer versions of the package give {} after each archive, and scripts that group files themselves do not
+    take it.
+
+    Args:
+        data: the archives.
+        eof_value: comes after each archive, unless it is None.
     """
     for source in data:
         more = {"__url__": source["url"]}
@@ -105,11 +110,14 @@ def group_by_keys(
     suffixes: Iterable[str] | None = None,
     handler: Handler = reraise_exception,
 ) -> Iterator[Sample]:
-    """Samples of consecutive files of one archive that have the same key. An empty dict between files ends a
-    sample.
+    """Samples of consecutive files of one archive that have the same key.
 
-    keys: (key, suffix) of a file's name; None leaves it out. lcase: suffixes in small letters. suffixes: only
-        these.
+    An empty dict between files ends a sample.
+
+    Args:
+        keys: a function from a file's name to (key, suffix); None leaves the file out.
+        lcase: suffixes in small letters.
+        suffixes: only these.
     """
     wanted = None if suffixes is None else frozenset(suffixes)
     sample: Sample | None = None

@@ -49,7 +49,8 @@ def tarfile_samples(
     select_files: Callable[[str], bool] | None = None,
     rename_files: Callable[[str], str] | None = None,
 ) -> Iterator[Sample]:
-    """The samples of {"url": ...}, read by the engine. In a DataPipeline it is the step
-    tarfile_to_samples().
+    """The samples of {"url": ...}, read by the engine.
+
+    In a DataPipeline it is the step tarfile_to_samples().
     """
     return TarfileToSamples(handler, select_files, rename_files).generate(iter(src))

@@ -15,11 +15,13 @@ _MOST_SUBSTITUTIONS = 10  # one variable may name another
 
 
 def expand_urls(urls: str | os.PathLike[str] | Iterable[str]) -> list[str]:
-    """The shards' URLs. A string is split at "::", has ${NAME} replaced by the environment's WDS_NAME, and
-    its braces expanded.
+    """The shards' URLs.
 
-    Other iterables are taken as they are. ValueError for an empty list, an entry that is no string, or a
-    variable that is not set.
+    A string is split at "::", has ${NAME} replaced by the environment's WDS_NAME, and its braces expanded.
+    Other iterables are taken as they are.
+
+    Raises:
+        ValueError: if the list is empty, an entry is no string, or a variable is not set.
     """
     if isinstance(urls, (str, os.PathLike)):
         parts = os.fspath(urls).split("::")

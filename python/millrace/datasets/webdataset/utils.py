@@ -56,7 +56,7 @@ class PipelineStage:
 
 
 def identity(value: Any) -> Any:
-    """What map_tuple() calls for a field that stays as it is."""
+    """The function that map_tuple() calls for a field that stays as it is."""
     return value
 
 
@@ -106,8 +106,11 @@ def repeatedly(
     nsamples: int | None = None,
     batchsize: Callable[[Any], int] = guess_batchsize,
 ) -> Iterator[Any]:
-    """The items of `source` again and again, until there were so many epochs, batches, or samples
-    (`batchsize` says how many one has).
+    """The items of `source` again and again.
+
+    Args:
+        nepochs, nbatches, nsamples: epochs, batches and samples after which it ends.
+        batchsize: a function of a batch that says how many samples it has.
     """
     epochs = batches = samples = 0
     while nepochs is None or epochs < nepochs:

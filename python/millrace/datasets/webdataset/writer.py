@@ -63,7 +63,7 @@ def bytestr(data: Any) -> bytes:
 
 
 def torch_dumps(data: Any) -> bytes:
-    """What torch.load() reads."""
+    """The bytes that torch.load() reads."""
     made = io.BytesIO()
     torch.save(data, made)
     return made.getvalue()
@@ -199,7 +199,11 @@ class TarWriter(Closing):
         )
 
     def write(self, obj: Sample) -> int:
-        """Appends a sample; bytes that its fields have."""
+        """Append a sample.
+
+        Returns:
+            The bytes that its fields have.
+        """
         if not isinstance(obj.get("__key__"), str):
             raise ValueError(f"a sample needs a text as its __key__, not {obj.get('__key__')!r}")
         total, fields = 0, self.encoder(obj)
@@ -224,7 +228,7 @@ class TarWriter(Closing):
         return total
 
     def close(self) -> None:
-        """Ends the archive; the file, if it was opened here."""
+        """End the archive, and close the file if it was opened here."""
         if self.tarstream is not None:
             self.tarstream.close()
             self.tarstream = None
@@ -234,13 +238,16 @@ class TarWriter(Closing):
 
 
 class ShardWriter(Closing):
-    """TarWriters of files named by `pattern`, "train-%06d.tar", one after the other.
+    """TarWriters of files named by `pattern`, one after the other.
 
-    maxcount, maxsize: samples, and bytes of fields, after which the next shard begins. post: a function
-    called with each shard's name.
-    start_shard: its first number. verbose: prints each shard begun. opener: a function of the name that opens
-        a file to be written.
-    **kw: TarWriter's.
+    Args:
+        pattern: the files' names, "train-%06d.tar".
+        maxcount, maxsize: samples, and bytes of fields, after which the next shard begins.
+        post: a function called with each shard's name.
+        start_shard: the number of the first shard.
+        verbose: prints each shard begun.
+        opener: a function of the name that opens a file to be written.
+        **kw: TarWriter's.
     """
 
     def __init__(
@@ -269,7 +276,7 @@ class ShardWriter(Closing):
         self.next_stream()
 
     def next_stream(self) -> None:
-        """Ends the shard, and begins the next one."""
+        """End the shard, and begin the next one."""
         self.finish()
         self.fname = self.pattern % self.shard
         if self.verbose:
@@ -284,7 +291,7 @@ class ShardWriter(Closing):
         self.tarstream = TarWriter(self.fname if self._stream is None else self._stream, **packed, **self.kw)
 
     def write(self, obj: Sample) -> None:
-        """Appends a sample."""
+        """Append a sample."""
         if self.tarstream is None or self.count >= self.maxcount or self.size >= self.maxsize:
             self.next_stream()
         self.size += self.tarstream.write(obj)  # type: ignore[union-attr]
@@ -292,7 +299,7 @@ class ShardWriter(Closing):
         self.total += 1
 
     def finish(self) -> None:
-        """Ends the shard."""
+        """End the shard."""
         if self.tarstream is None:
             return
         self.tarstream.close()
@@ -304,5 +311,5 @@ class ShardWriter(Closing):
             self.post(self.fname)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """finish(), nothing more."""
+        """Call finish(), nothing more."""
         self.finish()

@@ -28,25 +28,27 @@ __all__ = [
 
 
 def adjust_brightness(picture: P, brightness_factor: float) -> P:
-    """All values times the factor: 0 is black, 1 the picture itself."""
+    """Multiply all values by the factor: 0 gives black, 1 the picture itself."""
     pillows = enhancing(ImageEnhance.Brightness)
     return by_library("adjust_brightness", picture, pillows, brightness_factor=brightness_factor)
 
 
 def adjust_contrast(picture: P, contrast_factor: float) -> P:
-    """Away from the picture's mean grey: 0 is that grey, 1 the picture itself."""
+    """Change the distance of all values from the picture's mean grey: 0 gives that grey, 1 the picture
+    itself.
+    """
     pillows = enhancing(ImageEnhance.Contrast)
     return by_library("adjust_contrast", picture, pillows, contrast_factor=contrast_factor)
 
 
 def adjust_saturation(picture: P, saturation_factor: float) -> P:
-    """Away from each pixel's own grey: 0 is a grey picture, 1 the picture itself."""
+    """Change the distance of each pixel from its own grey: 0 gives a grey picture, 1 the picture itself."""
     pillows = enhancing(ImageEnhance.Color)
     return by_library("adjust_saturation", picture, pillows, saturation_factor=saturation_factor)
 
 
 def rgb_to_grayscale(picture: P, num_output_channels: int = 1) -> P:
-    """Grey, as one channel or as three equal ones."""
+    """The picture in grey, as one channel or as three equal ones."""
     if num_output_channels not in (1, 3):
         raise ValueError(f"num_output_channels must be 1 or 3, got {num_output_channels}.")
     if isinstance(picture, Image.Image):
@@ -56,7 +58,7 @@ def rgb_to_grayscale(picture: P, num_output_channels: int = 1) -> P:
 
 
 def adjust_hue(picture: P, hue_factor: float) -> P:
-    """Colours moved along the colour circle, by -0.5 to 0.5 turns."""
+    """Move colours along the colour circle, by -0.5 to 0.5 turns."""
     if not -0.5 <= hue_factor <= 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
     if not isinstance(picture, Image.Image):
@@ -70,7 +72,9 @@ def adjust_hue(picture: P, hue_factor: float) -> P:
 
 def permute_channels(picture: P, permutation: Sequence[int]) -> P:
     """The channels in another order: `permutation` has for each channel the number of the one it shows.
-    ValueError unless it has one for each.
+
+    Raises:
+        ValueError: if `permutation` does not have one number for each channel.
     """
     if isinstance(picture, Image.Image):
         bands = picture.split()
@@ -89,31 +93,37 @@ def _require_channels(permutation: Sequence[int], channels: int) -> None:
 
 
 def adjust_sharpness(picture: P, sharpness_factor: float) -> P:
-    """Away from the smoothed picture: 0 is that, 1 the picture itself."""
+    """Change the distance of the picture from the smoothed picture: 0 gives the smoothed one, 1 the picture
+    itself.
+    """
     pillows = enhancing(ImageEnhance.Sharpness)
     return by_library("adjust_sharpness", picture, pillows, sharpness_factor=sharpness_factor)
 
 
 def posterize(picture: P, bits: int) -> P:
-    """Only the upper `bits` of each byte. ValueError where Pillow refuses so many."""
+    """Keep only the upper `bits` of each byte.
+
+    Raises:
+        ValueError: if Pillow refuses so many bits.
+    """
     return by_library("posterize", picture, ImageOps.posterize, bits=bits)
 
 
 def solarize(picture: P, threshold: float) -> P:
-    """Values from `threshold` on are inverted; it is in the picture's own range."""
+    """Invert the values from `threshold` on; the threshold is in the picture's own range."""
     return by_library("solarize", picture, ImageOps.solarize, threshold=threshold)
 
 
 def autocontrast(picture: P) -> P:
-    """Each channel stretched, so that its least value becomes black and its largest white."""
+    """Stretch each channel, so that its least value becomes black and its largest white."""
     return by_library("autocontrast", picture, ImageOps.autocontrast)
 
 
 def equalize(picture: P) -> P:
-    """Each channel's values mapped so that they are spread evenly."""
+    """Map each channel's values so that they are spread evenly."""
     return by_library("equalize", picture, ImageOps.equalize)
 
 
 def invert(picture: P) -> P:
-    """The negative."""
+    """The negative of the picture."""
     return by_library("invert", picture, ImageOps.invert)

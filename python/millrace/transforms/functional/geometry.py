@@ -80,8 +80,9 @@ def resize(
 
 
 def crop(picture: P, top: int, left: int, height: int, width: int) -> P:
-    """The rectangle of `picture`; what lies outside of it is 0. Tensors and arrays come back as views where
-    possible.
+    """The rectangle of `picture`; places outside of the picture are 0.
+
+    Tensors and arrays come back as views where possible.
     """
     if isinstance(picture, Image.Image):
         return picture.crop((left, top, left + width, top + height))
@@ -138,8 +139,11 @@ _upside_down = vertical_flip  # an argument of ten_crop() has its name
 
 
 def five_crop(picture: P, size: int | Sequence[int]) -> tuple[P, P, P, P, P]:
-    """`size` (height, width) of the corners top left, top right, bottom left and bottom right, and of the
-    middle. ValueError for a picture that is smaller.
+    """Crops of `size` (height, width): the corners top left, top right, bottom left and bottom right, and the
+    middle.
+
+    Raises:
+        ValueError: if the picture is smaller than `size`.
     """
     height, width = two_sides(size)
     full_height, full_width = get_size(picture)
@@ -160,11 +164,13 @@ def ten_crop(picture: P, size: int | Sequence[int], vertical_flip: bool = False)
 
 
 def pad(picture: P, padding: int | Sequence[int], fill: Fill = 0, padding_mode: str = "constant") -> P:
-    """`picture` with a border: `padding` for all sides, [x, y], or [left, top, right, bottom].
+    """`picture` with a border.
 
-    `fill` (a number, or one per channel) is the border's colour in mode "constant". The other modes repeat
-    the inside: "edge" the last pixel, "reflect" the picture mirrored at that pixel, "symmetric" mirrored past
-    that pixel.
+    Args:
+        padding: the border's width: one number for all sides, [x, y], or [left, top, right, bottom].
+        fill: the border's colour in mode "constant": a number, or one per channel.
+        padding_mode: "constant", or a mode that repeats the inside: "edge" the last pixel, "reflect" the
+            picture mirrored at that pixel, "symmetric" mirrored past that pixel.
     """
     left, right, top, bottom = four_borders(padding)
     mode: Any = padding_mode  # one of numpy's literals

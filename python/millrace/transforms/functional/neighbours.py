@@ -14,10 +14,13 @@ from .values import pil_to_tensor
 def gaussian_blur(
     picture: P, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None
 ) -> P:
-    """Blurred by a Gaussian, cut off to `kernel_size` (width, height), odd numbers; `sigma` in pixels: one,
-    or (x, y).
+    """Blur by a Gaussian that is cut off to `kernel_size`.
 
     Past its edges the picture is mirrored. Bytes are rounded to the nearest; PIL images go through tensors.
+
+    Args:
+        kernel_size: (width, height), odd numbers.
+        sigma: in pixels: one number, or (x, y).
     """
     sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     if len(sizes) != 2:
@@ -63,10 +66,13 @@ def _blur(image: torch.Tensor, sizes: Sequence[int], sigmas: Sequence[float]) ->
 
 
 def erase(picture: P, i: int, j: int, h: int, w: int, v: torch.Tensor, inplace: bool = False) -> P:
-    """The rectangle from row `i` and column `j`, `h` high and `w` wide, replaced by `v`, a tensor (C, h, w)
-    or one that expands to it.
+    """Replace a rectangle of the picture by `v`.
 
-    `inplace` writes into a tensor that is given.
+    Args:
+        i, j: the row and the column where the rectangle begins.
+        h, w: its height and width.
+        v: a tensor (C, h, w), or one that expands to it.
+        inplace: write into `picture`, if a tensor is given.
     """
 
     def replace(image: torch.Tensor) -> torch.Tensor:
@@ -80,9 +86,15 @@ def erase(picture: P, i: int, j: int, h: int, w: int, v: torch.Tensor, inplace: 
 
 
 def gaussian_noise(picture: P, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> P:
-    """With normal noise of torch's global generator added. `mean` and `sigma` are in units of floats from 0
-    to 1, where `clip` cuts off; for bytes all are times 255. ValueError for a PIL image, for other dtypes
-    and a negative sigma.
+    """Add normal noise of torch's global generator.
+
+    Args:
+        mean, sigma: of the noise, in units of floats from 0 to 1; for bytes both are times 255.
+        clip: cut values off at 0 and 1; for bytes at 0 and 255.
+
+    Raises:
+        ValueError: if `picture` is a PIL image or has a dtype other than bytes and floats, or if `sigma` is
+            negative.
     """
     if isinstance(picture, Image.Image):
         raise ValueError("Gaussian Noise is not implemented for PIL images.")

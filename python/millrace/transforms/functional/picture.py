@@ -16,7 +16,11 @@ P = TypeVar("P", bound=Picture)
 
 
 def get_dimensions(picture: Picture) -> list[int]:
-    """[channels, height, width]. TypeError when `picture` is no picture."""
+    """[channels, height, width] of `picture`.
+
+    Raises:
+        TypeError: if `picture` is no picture.
+    """
     if isinstance(picture, Image.Image):
         return [len(picture.getbands()), picture.height, picture.width]
     if isinstance(picture, torch.Tensor) and picture.ndim >= 2:
@@ -31,7 +35,7 @@ def get_dimensions(picture: Picture) -> list[int]:
 
 
 def get_size(picture: Picture) -> list[int]:
-    """[height, width]."""
+    """[height, width] of `picture`."""
     return get_dimensions(picture)[1:]
 
 

@@ -15,8 +15,9 @@ T = TypeVar("T", bound=Union[np.ndarray, torch.Tensor])
 
 
 def pil_to_tensor(picture: Image.Image) -> torch.Tensor:
-    """The bytes of a PIL image as a tensor (C, H, W), values unchanged. A view of a fresh (H, W, C) copy, as
-    torchvision's.
+    """The bytes of a PIL image as a tensor (C, H, W), values unchanged.
+
+    The tensor is a view of a fresh (H, W, C) copy, as torchvision's.
     """
     if not isinstance(picture, Image.Image):
         raise TypeError(f"pic should be PIL Image. Got {type(picture)}")
@@ -56,8 +57,11 @@ def to_tensor(picture: Image.Image | np.ndarray) -> torch.Tensor:
 
 
 def to_dtype(picture: T, dtype: torch.dtype = torch.float32, scale: bool = False) -> T:
-    """The same values as `dtype`; with `scale`, full range becomes full range (0..255 for bytes, 0..1 for
-    floats).
+    """The same values in another dtype.
+
+    Args:
+        dtype: the new dtype.
+        scale: full range becomes full range (0..255 for bytes, 0..1 for floats).
     """
 
     def converted(tensor: torch.Tensor) -> torch.Tensor:
@@ -77,8 +81,11 @@ def convert_image_dtype(picture: T, dtype: torch.dtype = torch.float32) -> T:
 
 
 def normalize(picture: T, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> T:
-    """(picture - mean) / std for each channel of a float picture; `inplace` writes into a tensor that is
-    given.
+    """(picture - mean) / std for each channel of a float picture.
+
+    Args:
+        mean, std: numbers for each channel.
+        inplace: write into `picture`, if a tensor is given.
     """
     return on_tensor(lambda tensor: _normalize(tensor, mean, std, inplace), picture)
 

@@ -26,9 +26,12 @@ def rotate(
     center: Sequence[float] | None = None,
     fill: Fill = None,
 ) -> P:
-    """Turned counter-clockwise by `angle` degrees around `center` (x, y), which is the middle if not given.
+    """Turn the picture counter-clockwise by `angle` degrees around `center`.
 
-    With `expand` the result is as large as needed to show all of a picture that turns around its middle.
+    Args:
+        angle: in degrees, counter-clockwise.
+        expand: make the result as large as needed to show all of a picture that turns around its middle.
+        center: (x, y); the middle if not given.
     """
     mode = interpolation_mode(interpolation)
     if isinstance(picture, Image.Image):
@@ -57,8 +60,13 @@ def affine(
     fill: Fill = None,
     center: Sequence[float] | None = None,
 ) -> P:
-    """Turned clockwise by `angle` degrees, scaled, sheared by `shear` (x, y) degrees and moved by `translate`
-    (x, y) pixels.
+    """Turn the picture clockwise, scale, shear and move it.
+
+    Args:
+        angle: of the turn, in degrees, clockwise.
+        translate: of the move, (x, y) in pixels.
+        scale: the factor by which the picture is scaled.
+        shear: (x, y) in degrees.
     """
     mode = interpolation_mode(interpolation)
     if scale <= 0:
@@ -90,10 +98,12 @@ def perspective(
     fill: Fill = None,
     coefficients: Sequence[float] | None = None,
 ) -> P:
-    """Four points (x, y) of the picture moved to four others, and everything else with them.
+    """Move four points (x, y) of the picture to four others, and everything else with them.
 
-    `coefficients`, in place of the points: eight numbers a to h, with which the centre (x, y) of a pixel
-    shows the place (a x + b y + c, d x + e y + f) / (g x + h y + 1).
+    Args:
+        startpoints, endpoints: the four points, and the four others.
+        coefficients: in place of the points: eight numbers a to h, with which the centre (x, y) of a pixel
+            shows the place (a x + b y + c, d x + e y + f) / (g x + h y + 1).
     """
     mode = interpolation_mode(interpolation)
     if coefficients is None:
