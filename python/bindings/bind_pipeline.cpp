@@ -16,7 +16,7 @@ struct DictWriter {
 
   template <class T>
   DictWriter& operator()(const char* name, const T& value) {
-    dict[name] = py::cast(value);
+    dict[name] = value;
     return *this;
   }
   DictWriter& operator()(const char* name, Interpolation value) { return (*this)(name, name_of(value)); }

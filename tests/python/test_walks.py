@@ -25,7 +25,7 @@ def listed(walk: str) -> tuple[int, list[list[str]]]:
     """The number that the text gives, and the files of each block of the walk."""
     text = re.split(r"^\*\*\w+\*\*: ", WALKS.partition(f"**{walk}**: ")[2], flags=re.MULTILINE)[0]
     blocks = [re.findall(r"\S+\.py\b", block) for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S)]
-    return int(re.search(r"(\d+) files", text)[1]), blocks
+    return int(re.search(r"(\d+)\s+files", text)[1]), blocks
 
 
 def traced(walk: str, folder: Path) -> Any:
