@@ -17,7 +17,7 @@ using transforms::Operation;
 // Gives a struct the values that a dict has for its fields.
 class DictReader {
  public:
-  explicit DictReader(const py::dict& dict) : dict_(dict) {}
+  explicit DictReader(py::dict dict) : dict_(std::move(dict)) {}
 
   template <class... T>
   DictReader& operator()(std::string name, T&... values) {
@@ -79,7 +79,7 @@ class DictReader {
     branches = std::move(made);
   }
 
-  const py::dict& dict_;
+  py::dict dict_;
   std::string name_;
 };
 
