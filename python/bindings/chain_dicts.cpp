@@ -68,7 +68,7 @@ class DictReader {
   template <class T>
   void read(const py::handle& from, std::vector<T>& values) {
     values.clear();
-    for (const py::handle item : from.cast<py::sequence>()) read(item, values.emplace_back());
+    for (const py::object item : from.cast<py::sequence>()) read(item, values.emplace_back());
   }
   void read(const py::handle& from, std::shared_ptr<const ChoiceBranches>& branches) {
     auto made = std::make_shared<ChoiceBranches>();

@@ -39,6 +39,8 @@ template <class... Ts>
 struct Overloaded : Ts... {
   using Ts::operator()...;
 };
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
 
 }  // namespace
 
@@ -112,7 +114,8 @@ void AugmentationBuilder::flip_vertical() {
 void AugmentationBuilder::recolor(const RecolorStep& step) {
   auto& order = made_.jitter.order;
   const auto kind = std::find(kColorKinds.begin(), kColorKinds.end(), step.kind);
-  if (stepping() || made_.grayscale || kind == kColorKinds.end()) return add(step);
+  const bool negative = step.value < 0 && step.kind != AugmentKind::hue;  // of policies alone
+  if (stepping() || made_.grayscale || kind == kColorKinds.end() || negative) return add(step);
   if (step.kind == AugmentKind::saturation && step.value == 0) {
     made_.grayscale = true;
     return;

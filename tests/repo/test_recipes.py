@@ -54,7 +54,7 @@ struct Halve : EachByte<Halve> {
             '''class RandomHalve(PictureOperation):
     """Half of each byte, with probability `p`."""
 
-    kind, function = "halve", lambda picture: picture.point(lambda v: v // 2)
+    kind, of_picture = "halve", lambda picture: picture.point(lambda v: v // 2)
 
 
 class RandomInvert(''',

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from PIL import Image
 
@@ -213,28 +214,40 @@ def _through(steps: Any, tail: _Tail, image: Any) -> Any:
     return image
 
 
-def _through_structure(steps: Any, tail: _Tail, inputs: tuple[Any, ...]) -> Any:
-    """As _through(), of inputs that have pictures among others. torchvision's own steps of the tail take the
-    structure with a small tensor for each picture: they decide by types which tensors they change.
+def _through_structure(steps: Any, tail: _Tail, sample: Any, several: bool) -> Any:
+    """As _through(), of a sample that has pictures among other things. torchvision's own steps of the tail
+    take what they may change, with a small tensor for each picture: they decide by types and their order
+    which tensors they change.
     """
-
-    several = len(inputs) > 1
 
     def taken(sample: Any, steps: Any) -> Any:
         for step in steps:
             sample = step(*sample) if several else step(sample)
         return sample
 
-    flat, spec = tree_flatten(taken(inputs if several else inputs[0], steps[: tail.begin]))
-    records = {at: record_to_convert(leaf) for at, leaf in enumerate(flat)}
-    pictures = {at: (flat[at], record) for at, record in records.items() if record and _fits(tail, record)}
-    for at in pictures:
-        flat[at] = _typed(tail, torch.zeros(3, 1, 1, dtype=torch.uint8))
-    made, spec = tree_flatten(taken(tree_unflatten(flat, spec), steps[tail.begin : tail.end]))
-    for at, (picture, record) in pictures.items():
-        changed = made[at].dtype is torch.float32
-        made[at] = _row(tail, picture, record) if changed else steps[tail.begin](picture)
-    return taken(tree_unflatten(made, spec), steps[tail.end :])
+    sample = taken(sample, steps[: tail.begin])
+    flat, spec = tree_flatten(sample)
+    pictures = {}
+    for at, leaf in enumerate(flat):
+        if isinstance(leaf, Image.Image) and leaf.mode == "RGB":
+            record = record_to_convert(leaf)
+            if record is not None and _fits(tail, record):
+                pictures[at] = record
+    if not pictures:
+        return taken(sample, steps[tail.begin :])
+    places = [at for at, leaf in enumerate(flat) if isinstance(leaf, (torch.Tensor, np.ndarray, Image.Image))]
+    small = _typed(tail, torch.zeros(3, 1, 1, dtype=torch.uint8, device="cpu"))
+    made = [small if at in pictures else flat[at] for at in places]
+    for step in steps[tail.begin : tail.end]:
+        made = step(made)
+    for at, value in zip(places, made):
+        if at not in pictures:
+            flat[at] = value
+        elif value.dtype is torch.float32:
+            flat[at] = _row(tail, flat[at], pictures[at])
+        else:
+            flat[at] = steps[tail.begin](flat[at])
+    return taken(tree_unflatten(flat, spec), steps[tail.end :])
 
 
 @around
@@ -248,10 +261,14 @@ def _compose_v2(self: Any, *inputs: Any, original: Callable[..., Any]) -> Any:
     if len(inputs) == 1 and isinstance(inputs[0], Image.Image):
         tail = _tail(self.transforms, inputs[0])
         return original(self, *inputs) if tail is None else _through(self.transforms, tail, inputs[0])
-    tail = _chains.tail_of(self.transforms) if asked() is not None else None
+    tail = None if asked() is None else _chains.tail_of(self.transforms)
     if tail is None or tail.row_type is None:
         return original(self, *inputs)
-    return _through_structure(self.transforms, tail, inputs)
+    several = len(inputs) > 1
+    sample = inputs if several else inputs[0]
+    if not any(isinstance(leaf, Image.Image) for leaf in tree_flatten(sample)[0]):
+        return original(self, *inputs)
+    return _through_structure(self.transforms, tail, sample, several)
 
 
 # ------------------------------------------------------------------ in and out of torchvision's classes

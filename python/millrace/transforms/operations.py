@@ -26,17 +26,19 @@ class PictureOperation(RandomApplyTransform):
     """An operation that happens with probability `p`."""
 
     kind: ClassVar[str]  # the engine's name
-    value: ClassVar[str | None] = None  # the attribute that is the operation's value, if it has one
-    function: ClassVar[Callable[..., Any]]  # of a picture and the value
+    value_name: ClassVar[str | None] = None  # of the attribute that is the operation's value, if it has one
+    of_picture: ClassVar[Callable[..., Any]]  # a function of a picture and the value
 
     def transform(self, inpt: Picture, params: dict[str, Any]) -> Picture:
-        return type(self).function(inpt, *(() if self.value is None else (getattr(self, self.value),)))
+        made = type(self)
+        value = () if made.value_name is None else (getattr(self, made.value_name),)
+        return made.of_picture(inpt, *value)
 
 
 class RandomInvert(PictureOperation):
     """The negative with probability `p`."""
 
-    kind, function = "invert", F.invert
+    kind, of_picture = "invert", F.invert
 
 
 class RandomPosterize(PictureOperation):
@@ -47,7 +49,7 @@ class RandomPosterize(PictureOperation):
         p: the probability.
     """
 
-    kind, value, function = "posterize", "bits", F.posterize
+    kind, value_name, of_picture = "posterize", "bits", F.posterize
 
     def __init__(self, bits: int, p: float = 0.5) -> None:
         super().__init__(p)
@@ -62,7 +64,7 @@ class RandomSolarize(PictureOperation):
         p: the probability.
     """
 
-    kind, value, function = "solarize", "threshold", F.solarize
+    kind, value_name, of_picture = "solarize", "threshold", F.solarize
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         super().__init__(p)
@@ -77,7 +79,7 @@ class RandomAdjustSharpness(PictureOperation):
         p: the probability.
     """
 
-    kind, value, function = "sharpness", "sharpness_factor", F.adjust_sharpness
+    kind, value_name, of_picture = "sharpness", "sharpness_factor", F.adjust_sharpness
 
     def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
         super().__init__(p)
@@ -87,10 +89,10 @@ class RandomAdjustSharpness(PictureOperation):
 class RandomAutocontrast(PictureOperation):
     """Each channel stretched over all values, with probability `p`."""
 
-    kind, function = "autocontrast", F.autocontrast
+    kind, of_picture = "autocontrast", F.autocontrast
 
 
 class RandomEqualize(PictureOperation):
     """Each channel's values spread evenly, with probability `p`."""
 
-    kind, function = "equalize", F.equalize
+    kind, of_picture = "equalize", F.equalize

@@ -79,6 +79,11 @@ TEST(AugmentationBuilder, WhatComesBehindTheFusedKernelIsSteps) {
   EXPECT_EQ(std::get<MoveStep>(a.steps[1]).box, (base::Rect{0, 0, 50, 50}));
   EXPECT_EQ(a.jitter.order[0], transforms::ColorOp::none);
 
+  AugmentationBuilder negative(100, 100);  // a policy may: the jitter of the fused kernel does not
+  negative.take(RecolorStep{AugmentKind::brightness, -0.5});
+  ASSERT_EQ(negative.result()->steps.size(), 1u);
+  EXPECT_EQ(negative.result()->jitter.order[0], transforms::ColorOp::none);
+
   order.take(kToGrey);
   order.take(kContrast);
   EXPECT_EQ(order.result()->steps.size(), 2u);

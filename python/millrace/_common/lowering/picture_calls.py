@@ -147,12 +147,12 @@ def _of_image_ops(made: type[PictureOperation]) -> Callable[..., Picture]:
 
     def call(*args: Any, **named: Any) -> Picture:
         bound = signature.bind(*args, **named)
-        require(bound.arguments.keys() <= {"image", made.value})
+        require(bound.arguments.keys() <= {"image", made.value_name})
         bound.apply_defaults()
         picture = _picture(bound.arguments["image"])
-        if made.value is None:
+        if made.value_name is None:
             return picture.then(step_of(made.kind, made.kind))
-        value = bound.arguments[made.value]
+        value = bound.arguments[made.value_name]
         require(is_number(value) and (made.kind != "posterize" or (type(value) is int and 1 <= value <= 8)))
         return picture.then(step_of(made.kind, made.kind, values=[float(value)]))
 

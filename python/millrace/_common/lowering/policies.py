@@ -266,7 +266,7 @@ def _single(made: type[operations.PictureOperation]) -> Callable[[Chain, Any, st
 
     def lower(chain: Chain, t: Any, family: str) -> None:
         name = type(t).__name__
-        value = 0.0 if made.value is None else getattr(t, made.value)
+        value = 0.0 if made.value_name is None else getattr(t, made.value_name)
         if made.kind == "posterize":
             value = kept_bits(made.__name__, value)
         chain.change_picture(policy(name, [branch([operation(made.kind, [value], p=float(t.p))])]), name)
